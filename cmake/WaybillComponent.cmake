@@ -1,0 +1,77 @@
+# waybill_component(NAME n RANK r [DEPS …] [LINKS …] [HEADERS …] [SOURCES …] [TESTS …] [TEST_DEPS …] [TEST_LINKS …])
+#
+# Declares one component: a static library waybill_<n>, and a test binary <n>_test that links nothing but the
+# component, its dependencies and the named test helpers. Ranks point down only, never sideways: a dependency on a
+# component of the same or a higher rank, or on one not declared yet, stops the configuration.
+# HEADERS are public ones below include/. SOURCES are listed, never globbed; tools/tidy.py holds the tree to it.
+function(waybill_component)
+  cmake_parse_arguments(C "" "NAME;RANK" "DEPS;LINKS;PUBLIC_LINKS;HEADERS;SOURCES;TESTS;TEST_DEPS;TEST_LINKS" ${ARGN})
+  if(C_UNPARSED_ARGUMENTS)
+    message(FATAL_ERROR "waybill_component(${C_NAME}): what is '${C_UNPARSED_ARGUMENTS}'?")
+  endif()
+  foreach(dep IN LISTS C_DEPS)
+    get_property(dep_rank GLOBAL PROPERTY waybill_rank_${dep})
+    if("${dep_rank}" STREQUAL "" OR NOT dep_rank LESS C_RANK)
+      message(FATAL_ERROR "${C_NAME} (rank ${C_RANK}) may not depend on ${dep} (rank '${dep_rank}')")
+    endif()
+  endforeach()
+  set_property(GLOBAL PROPERTY waybill_rank_${C_NAME} ${C_RANK})
+
+  file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
+  string(JOIN "," deps ${C_DEPS})
+  string(JOIN "," headers ${C_HEADERS})
+  set(files ${C_SOURCES} ${C_TESTS})
+  string(JOIN "," sources ${files})
+  set_property(GLOBAL APPEND PROPERTY waybill_layers "${C_NAME}|${C_RANK}|${folder}|${deps}|${headers}|${sources}")
+
+  set(target waybill_${C_NAME})
+  add_library(${target} STATIC ${C_SOURCES})
+  add_library(waybill::${C_NAME} ALIAS ${target})
+  target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
+  list(TRANSFORM C_DEPS PREPEND waybill_ OUTPUT_VARIABLE dep_targets)
+  target_link_libraries(${target} PUBLIC waybill_flags ${dep_targets} ${C_PUBLIC_LINKS} PRIVATE ${C_LINKS})
+  if(C_HEADERS)
+    list(TRANSFORM C_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/ OUTPUT_VARIABLE header_paths)
+    target_sources(${target} PUBLIC FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${header_paths})
+  endif()
+
+  if(C_TESTS AND WAYBILL_TESTS)
+    string(REPLACE "/" "_" test_name ${C_NAME}_test)
+    add_executable(${test_name} ${C_TESTS})
+    list(TRANSFORM C_TEST_DEPS PREPEND waybill_ OUTPUT_VARIABLE helper_targets)
+    target_link_libraries(${test_name} PRIVATE ${target} ${helper_targets} ${C_TEST_LINKS} GTest::gtest_main GTest::gmock)
+    waybill_discover_tests(${test_name})
+  endif()
+endfunction()
+
+# Every test case of a binary becomes a test of ctest's, with a time limit.
+function(waybill_discover_tests test)
+  cmake_parse_arguments(T "" "TIMEOUT" "LABELS" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 120)
+  endif()
+  gtest_discover_tests(${test} TEST_PREFIX "${test}." DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
+endfunction()
+
+# Written at the end of the configuration, read by tools/tidy.py.
+function(waybill_write_layers path)
+  get_property(layers GLOBAL PROPERTY waybill_layers)
+  string(JOIN "\n" text ${layers})
+  file(WRITE ${path} "${text}\n")
+endfunction()
+
+# waybill_embed(TARGET t NAMESPACE ns FILES a.sql b.sql …): the files' texts as constants `a`, `b` in <t>_files.h.
+function(waybill_embed)
+  cmake_parse_arguments(E "" "TARGET;NAMESPACE;HEADER" "FILES" ${ARGN})
+  set(header ${CMAKE_CURRENT_BINARY_DIR}/generated/${E_HEADER})
+  set(inputs ${E_FILES})
+  list(TRANSFORM inputs PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/)
+  string(JOIN "," joined ${inputs})
+  add_custom_command(OUTPUT ${header}
+    COMMAND ${CMAKE_COMMAND} -DOUTPUT=${header} -DNAMESPACE=${E_NAMESPACE} -DFILES=${joined}
+            -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+    DEPENDS ${inputs} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  target_sources(${E_TARGET} PRIVATE ${header})
+  target_include_directories(${E_TARGET} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/generated)
+endfunction()

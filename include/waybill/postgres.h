@@ -1,0 +1,25 @@
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "waybill/log.h"
+#include "waybill/store.h"
+
+namespace waybill {
+
+struct PostgresOptions {
+  std::string url;  // As libpq takes it: a postgresql:// URL or "host=… dbname=…"; PG* variables count.
+  std::string schema = "waybill";  // ^[a-z_][a-z0-9_]{0,62}$
+  // Fixed by the first migrate, ignored later: how many ways the log is split, and how long events are kept
+  // at least.
+  int shards = 16;
+  std::chrono::hours retention{24 * 7};
+};
+
+// A store in a PostgreSQL database (13 or later). Connects on use, not here. The tables are made by
+// Schema::migrate().
+std::unique_ptr<Store> postgres_store(PostgresOptions options, Log log = {});
+
+}  // namespace waybill

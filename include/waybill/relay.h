@@ -1,0 +1,107 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "waybill/log.h"
+#include "waybill/sink.h"
+#include "waybill/time.h"
+
+namespace waybill {
+
+class Store;  // waybill/store.h; made by postgres_store(), sqlite_store()
+
+// When and how often an event that failed is tried again. The wait before attempt n+1 is random between 0 and
+// first_delay * 2^(n-1), at most max_delay ("full jitter").
+struct RetryPolicy {
+  std::chrono::milliseconds first_delay{1'000};
+  std::chrono::milliseconds max_delay{600'000};
+};
+
+// Which events a destination gets. Each list is of patterns in which '*' stands for any text, also none; one
+// of them must match. An empty list matches everything.
+struct Match {
+  std::vector<std::string> topic{};
+  std::vector<std::string> type{};
+  std::vector<std::string> tenant{};
+  std::vector<std::string> aggregate_type{};
+};
+
+// Where a destination that the store has never seen begins.
+enum class Start { beginning, now };
+
+struct DestinationOptions {
+  std::string name{};  // ^[a-z][a-z0-9_-]{0,62}$; its progress is kept under it.
+  Match match{};
+  Start start = Start::beginning;
+  RetryPolicy retry{};
+};
+
+struct RelayOptions {
+  std::string name{};  // Shown to operators; empty: host and process number.
+
+  // Events read at once. Larger: fewer round trips, more memory, more duplicates after a crash.
+  int batch = 1'000;
+  // Read ahead of the destination, at most: bytes of payload, headers and metadata.
+  std::size_t read_ahead_bytes_max = 32 * 1024 * 1024;
+  // Progress is saved at most this often. Larger: fewer writes, more duplicates after a crash.
+  std::chrono::milliseconds settle_interval{50};
+  // How often the store is asked for news while something moves, and when nothing does.
+  std::chrono::milliseconds poll_busy{100};
+  std::chrono::milliseconds poll_idle{2'000};
+  // How long a relay may be silent before another takes its work over.
+  std::chrono::milliseconds lease{5'000};
+  // How long a stop waits for what is under way.
+  std::chrono::milliseconds grace{30'000};
+
+  void validate() const;  // Throws Error(fix_config) that names the value and its range.
+};
+
+// What a relay has done since it was made.
+struct RelayCounts {
+  std::uint64_t delivered = 0;
+  std::uint64_t skipped = 0;  // Matched by no rule of the destination.
+  std::uint64_t failed = 0;   // Attempts that were not delivered.
+};
+
+// A Relay moves events from a store to sinks: claim, publish, settle; at least once, in order per key.
+// run(), step() and drain() are one thread's affair; hint(), counts() and run()'s stop token are anybody's.
+// `store` and `clock` must outlive it.
+class Relay {
+ public:
+  Relay(Store& store, RelayOptions options, Log log = {}, const Clock& clock = system_clock());
+  ~Relay();
+  Relay(const Relay&) = delete;
+  Relay& operator=(const Relay&) = delete;
+
+  // REQUIRES: not running yet; no other destination of that name.
+  void add(DestinationOptions destination, std::unique_ptr<Sink> sink);
+
+  // Works until `stop`, then lets what is under way finish (RelayOptions::grace), settles it and hands over:
+  // another relay goes on at once and nothing is sent twice. Survives what is not its own fault (a store or a
+  // destination that is away) by trying again; throws Error(fix_config) for what only a person can mend.
+  void run(std::stop_token stop);
+
+  // Works until everything that was committed when it was called is delivered, or until `stop`.
+  void drain(std::stop_token stop);
+
+  // One turn on the caller's thread, without waiting: for loops of your own and for tests. Returns how many
+  // events it read, submitted, collected or settled; 0 means there was nothing to do.
+  std::size_t step();
+
+  // There may be news: an application that enqueues in this process need not wait for the next poll.
+  void hint() noexcept;
+
+  RelayCounts counts(const std::string& destination) const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace waybill

@@ -1,0 +1,63 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "waybill/event.h"
+#include "waybill/time.h"
+
+namespace waybill {
+
+// What became of one submitted event.
+struct Outcome {
+  enum class Kind {
+    delivered,    // The destination has it, as safely as it can promise.
+    retry,        // Not this time, and it is this event's own affair: later again.
+    rejected,     // Never acceptable as it is.
+    unavailable,  // The destination is away; no event's fault.
+    unknown,      // It may have arrived.
+  };
+  std::uint64_t ticket = 0;  // As given to submit.
+  Kind kind = Kind::delivered;
+  std::string reason{};  // Empty iff delivered. For people; never parsed; holds no payload.
+};
+
+std::string_view to_string(Outcome::Kind kind);
+
+// A Sink delivers events to one destination. Used by one thread at a time.
+// It may be asked to close at any moment; what it has not answered by then counts as not delivered.
+class Sink {
+ public:
+  virtual ~Sink() = default;
+
+  // Takes an event on its way and returns at once. `event` and what it points to stay valid until its outcome
+  // has been collected or close() has returned. Never throws for what the destination did. REQUIRES: fewer
+  // than in_flight_max() events are without an outcome.
+  virtual void submit(const EventView& event, std::uint64_t ticket) = 0;
+
+  // Appends outcomes, in any order, each ticket once. Returns as soon as there is one, at `deadline`
+  // otherwise.
+  virtual void collect(std::vector<Outcome>& outcomes, Steady deadline) = 0;
+
+  // How many events it will hold without an outcome.
+  virtual std::size_t in_flight_max() const { return 1000; }
+
+  // True if, once an event has failed, the destination takes none of those submitted after it under the same
+  // key. Only then may several of one key be under way together.
+  virtual bool keeps_order_after_failure() const { return false; }
+
+  // After an outage: can it be reached again? `delivered` for yes. The default finds out by the next event.
+  virtual Outcome probe(Steady deadline);
+
+  // Lets go of everything by `deadline`.
+  virtual void close(Steady deadline);
+};
+
+// A sink that calls `deliver` for one event after another.
+std::unique_ptr<Sink> sink_from(std::function<Outcome::Kind(const EventView&)> deliver);
+
+}  // namespace waybill

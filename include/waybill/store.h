@@ -1,0 +1,280 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "waybill/event.h"
+#include "waybill/relay.h"
+#include "waybill/time.h"
+
+// The ports of a store: where events rest. One conformance suite (test/conformance/store_suite.h) holds every
+// adapter to what is said here. Every call may throw Error: `retry` if the store is away (make a new object
+// then: what was read through a connection lives only as long as it), `fix_config` if a person must mend
+// something.
+namespace waybill {
+
+class Waker;
+
+// One start of a relay.
+struct RelayIdentity {
+  std::string id{};    // Random for every start: a restarted relay is another one.
+  std::string name{};  // For people.
+  std::chrono::milliseconds lease{5'000};
+};
+
+// The right to publish one shard of the log to one destination. The term is greater at every change of hands;
+// whoever comes with an old one writes nothing.
+struct Lease {
+  std::string destination{};
+  std::int32_t shard = 0;
+  std::int64_t term = 0;
+
+  friend bool operator==(const Lease&, const Lease&) = default;
+};
+
+// A stretch of the log that became visible together; an adapter's own affair.
+class Window {
+ public:
+  virtual ~Window() = default;
+};
+
+// Events of one shard, following those of the chunk before, in the order in which they must go out.
+struct Chunk {
+  std::int32_t shard = 0;
+  std::shared_ptr<const Window> window{};
+  std::vector<EventView> events{};  // May be empty: the shard has been read up to here and nothing was there.
+  bool ends_window = false;         // Nothing of this window follows.
+  std::size_t bytes = 0;            // What the events take in memory, about.
+  std::shared_ptr<const void> memory{};  // What the events point into.
+};
+
+// "Everything of this shard up to here is settled."
+struct Settlement {
+  std::int32_t shard = 0;
+  std::int64_t term = 0;
+  std::shared_ptr<const Window> window{};  // of the last settled chunk
+  std::int64_t seq = 0;                    // of the last settled event of that window
+  bool window_done = false;                // Every event of the window is settled.
+  std::int64_t count = 0;                  // Events settled since the last settlement.
+};
+
+// What a relay is ready to read.
+struct Appetite {
+  std::vector<std::int32_t> shards{};  // None: read nothing.
+  int events_max = 0;                  // per shard
+  std::size_t bytes_max = 0;           // in all, about
+};
+
+struct Reading {
+  std::vector<Chunk> chunks{};  // At most one per shard.
+  std::vector<std::int32_t>
+      lost{};         // Shards whose lease another relay has by now; nothing was written for them.
+  bool more = false;  // There was more than fitted: read again.
+};
+
+// One destination's way to the log. Used by one thread.
+// What exchange() returned is safe to publish: it was committed, and a crash of the store will not undo it.
+class Session {
+ public:
+  virtual ~Session() = default;
+
+  // Begins with these leases, where their last settlement left off; a destination never seen before at
+  // `start`. REQUIRES: the leases were won before this call, so that what is read here is the last word of
+  // their former owner.
+  virtual void open(std::span<const Lease> leases, Start start) = 0;
+
+  // Forgets shards without writing anything.
+  virtual void close(std::span<const std::int32_t> shards) = 0;
+
+  // Saves `settled`, then reads on, in one transaction.
+  virtual Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) = 0;
+
+  // The payload of an event that came without it, being large (EventView::payload_deferred).
+  virtual std::shared_ptr<const void> load(EventView& event) = 0;
+
+  // Gives leases back, settled to the last event: another relay may take them at once.
+  virtual void release(std::span<const Lease> leases) = 0;
+};
+
+// What a heartbeat brings back.
+struct Pulse {
+  std::vector<Lease> mine{};
+  std::vector<Lease> free{};                // To be had now; the term is the one they have.
+  std::map<std::string, int> relays{};      // destination -> relays alive that serve it, this one included
+  std::chrono::milliseconds next_expiry{};  // Until the next relay would be given up; the lease if none.
+  bool news = false;                        // Something was committed since the last pulse.
+};
+
+// A relay's life among other relays. Used by one thread.
+class Membership {
+ public:
+  virtual ~Membership() = default;
+
+  // Says "I am alive", and serve these destinations, for another lease from now.
+  virtual Pulse beat(std::span<const std::string> destinations) = 0;
+
+  // Takes free leases; returns those won, with their new term.
+  virtual std::vector<Lease> take(std::span<const Lease> free) = 0;
+
+  // Asks to be told of news from now on. False: not to be had now, go on polling. If true, ask once more for
+  // news (beat) before waiting: what was committed before the call is not told.
+  virtual bool sleep() = 0;
+  // No need to tell any more.
+  virtual void rise() = 0;
+
+  // Waits for news (only while asleep), for `waker`, or for `deadline`. True if there is news.
+  virtual bool wait(Waker& waker, Steady deadline) = 0;
+
+  // Is gone: other relays need not wait for the lease to run out.
+  virtual void leave() = 0;
+};
+
+// Reads the log without a lease, for those who keep their own place. Used by one thread.
+class Follower {
+ public:
+  virtual ~Follower() = default;
+
+  struct Item {
+    EventView event{};
+    std::string place{};  // Resuming here brings everything after this event; some of it maybe again.
+  };
+  struct Page {
+    std::vector<Item> items{};
+    std::shared_ptr<const void> memory{};
+    std::string place{};  // After the page, also if it is empty.
+    bool more = false;
+  };
+
+  // What follows `place`; empty: the whole log; "now": nothing yet, but the place to go on from.
+  // Error(fix_input) if `place` is none, or the log does not reach back to it any more.
+  virtual Page read(std::string_view place, int events_max) = 0;
+};
+
+// Writes events in a transaction of its own. Destroyed without commit(), it has written nothing.
+class Writer {
+ public:
+  virtual ~Writer() = default;
+  // Returns the events' ids; for an event whose dedup key was used before, that of the first.
+  virtual std::vector<EventId> enqueue(std::span<const Event> events) = 0;
+  virtual void commit() = 0;
+};
+
+// A count that is exact up to a limit, since people rarely need more and exactness costs.
+struct Count {
+  std::int64_t value = 0;
+  bool exact = true;
+};
+
+struct DestinationStatus {
+  std::string name{};
+  Count pending{};
+  std::optional<Time> oldest_pending{};  // When the oldest of them was written.
+  std::optional<Time> last_settled{};
+  std::int64_t settled_last_minute = 0;
+  int shards = 0;
+  int shards_owned = 0;  // By relays that are alive.
+};
+
+struct RelayStatus {
+  std::string id{};
+  std::string name{};
+  bool alive = false;
+  Time last_seen{};
+  std::vector<std::string> destinations{};
+  int shards_owned = 0;
+};
+
+struct StoreStatus {
+  std::string store{};  // "postgresql", "sqlite", "memory"
+  std::string where{};  // Without secrets.
+  int schema_version = 0;
+  Time now{};
+  Count events{};
+  std::vector<DestinationStatus> destinations{};
+  std::vector<RelayStatus> relays{};
+};
+
+struct EventFilter {
+  std::string topic{}, type{}, tenant{}, aggregate_type{}, aggregate_id{},
+      key{};                                 // Patterns with '*'; empty: any.
+  std::optional<Time> since{}, until{};      // by created_at
+  std::optional<std::int64_t> before_seq{};  // The page before.
+  int limit = 50;
+};
+
+struct EventList {
+  std::vector<EventView> events{};  // Newest first.
+  std::shared_ptr<const void> memory{};
+};
+
+struct EventAtDestination {
+  std::string destination{};
+  std::string state{};  // "pending", "published"
+  std::optional<Time> settled_at{};
+};
+
+struct EventStory {
+  EventView event{};
+  std::shared_ptr<const void> memory{};
+  std::vector<EventAtDestination> destinations{};
+};
+
+// Something doctor has to say.
+struct Finding {
+  enum class Level { ok, note, warning, problem };
+  Level level = Level::ok;
+  std::string what{};    // "wal_level", "privileges", …
+  std::string text{};    // What was found.
+  std::string remedy{};  // The way out; empty if none is needed.
+};
+
+// Answers questions about the log. Used by one thread. Changes nothing.
+class Inspector {
+ public:
+  virtual ~Inspector() = default;
+  virtual StoreStatus status() = 0;
+  virtual EventList list(const EventFilter& filter) = 0;
+  virtual std::optional<EventStory> find(const EventId& id) = 0;
+  virtual std::vector<Finding> examine() = 0;
+};
+
+struct SchemaState {
+  int version = 0;         // 0: nothing there yet.
+  int newest_known = 0;    // to this program
+  int oldest_program = 0;  // The schema asks for a program that knows at least this version.
+};
+
+// Makes and changes the store's tables. Used by one thread; two may run at once, one waits.
+class Schema {
+ public:
+  virtual ~Schema() = default;
+  virtual SchemaState state() = 0;
+  // The SQL that migrate() would run on an empty store; for those who review or run it themselves.
+  virtual std::string print() const = 0;
+  // Brings the schema up to newest_known; returns the versions it applied, none if it was there already.
+  virtual std::vector<int> migrate() = 0;
+};
+
+// Where events rest. Thread-safe; what it returns is used by one thread each.
+class Store {
+ public:
+  virtual ~Store() = default;
+  virtual std::unique_ptr<Schema> schema() = 0;
+  virtual std::unique_ptr<Writer> writer() = 0;
+  virtual std::unique_ptr<Inspector> inspector() = 0;
+  virtual std::unique_ptr<Membership> join(const RelayIdentity& relay) = 0;
+  virtual std::unique_ptr<Session> connect(const RelayIdentity& relay, const std::string& destination) = 0;
+  virtual std::unique_ptr<Follower> follow() = 0;
+  // For messages: what and where, without secrets.
+  virtual std::string describe() const = 0;
+};
+
+}  // namespace waybill

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "waybill/event.h"
+
+namespace waybill {
+
+// Throws Error(fix_input) that names the field, if the event breaks a limit or could not be stored as it is.
+void validate(const Event& event);
+
+// The headers as the JSON object they are stored as; empty if there are none.
+std::string headers_json(const std::vector<Header>& headers);
+
+}  // namespace waybill
