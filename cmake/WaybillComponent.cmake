@@ -54,6 +54,16 @@ function(waybill_discover_tests test)
     PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
 endfunction()
 
+# A test binary that starts servers is one test of ctest's: so a server is started once, not once for each case.
+function(waybill_server_test test)
+  cmake_parse_arguments(T "" "TIMEOUT" "LABELS" ${ARGN})
+  if(NOT T_TIMEOUT)
+    set(T_TIMEOUT 300)
+  endif()
+  add_test(NAME ${test} COMMAND ${test} --gtest_brief=1)
+  set_tests_properties(${test} PROPERTIES TIMEOUT ${T_TIMEOUT} LABELS "${T_LABELS}")
+endfunction()
+
 # Written at the end of the configuration, read by tools/tidy.py.
 function(waybill_write_layers path)
   get_property(layers GLOBAL PROPERTY waybill_layers)

@@ -37,8 +37,7 @@ EventId enqueue(pg_conn* connection, const Event& event, const EnqueueOptions& o
 EventId enqueue(sqlite3* connection, const Event& event);
 
 // Many at once, in this order: a thousand take one round trip.
-std::vector<EventId> enqueue(pg_conn* connection, std::span<const Event> events,
-                             const EnqueueOptions& options = {});
+std::vector<EventId> enqueue(pg_conn* connection, std::span<const Event> events, const EnqueueOptions& options = {});
 std::vector<EventId> enqueue(sqlite3* connection, std::span<const Event> events);
 
 // The statement behind it, for a driver of your own: parameters $1, $2, … (SQLite: ?1, ?2, …).

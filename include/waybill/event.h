@@ -42,13 +42,13 @@ struct Header {
 // string means "none". The limits are those of `limits` below; enqueue refuses what breaks them and writes
 // nothing.
 struct Event {
-  std::string topic{};                    // What it is published under; destinations match on it.
-  std::string type{};                     // What happened; none: the topic.
-  Aggregate aggregate{};                  // What it happened to; also the ordering key, unless `key` is set.
-  std::optional<std::int64_t> version{};  // The aggregate's version after the event.
-  std::string key{};                      // Ordering key: events of one tenant and key arrive in order. With
-                                          // neither key nor aggregate an event is its own key.
-  std::optional<std::string> payload{};   // JSON, delivered byte for byte,
+  std::string topic{};                         // What it is published under; destinations match on it.
+  std::string type{};                          // What happened; none: the topic.
+  Aggregate aggregate{};                       // What it happened to; also the ordering key, unless `key` is set.
+  std::optional<std::int64_t> version{};       // The aggregate's version after the event.
+  std::string key{};                           // Ordering key: events of one tenant and key arrive in order. With
+                                               // neither key nor aggregate an event is its own key.
+  std::optional<std::string> payload{};        // JSON, delivered byte for byte,
   std::optional<std::string> payload_bytes{};  // or any bytes. Exactly one of the two.
   std::string content_type{};                  // None: application/json, application/octet-stream.
   std::string metadata{};                      // A JSON object, part of the message; none: {}.
@@ -60,15 +60,15 @@ struct Event {
   std::optional<Time> not_before{};            // Not delivered earlier; it leaves its key's order until then.
   std::optional<Time> expires_at{};            // Not delivered later.
   std::optional<std::int32_t> attempts_max{};  // None: as the destination says.
-  std::string dedup_key{};  // A second event of the tenant with the same key is not written.
+  std::string dedup_key{};                     // A second event of the tenant with the same key is not written.
   std::string tenant = "default";
   std::optional<EventId> id{};  // None: made by us.
 };
 
 // What an event may measure, in bytes of UTF-8. The tables hold the same limits as constraints.
 namespace limits {
-inline constexpr std::size_t name_bytes_max = 255;  // topic, type, aggregate type, tenant, routing key, …
-inline constexpr std::size_t key_bytes_max = 512;   // aggregate id, key, dedup key
+inline constexpr std::size_t name_bytes_max = 255;           // topic, type, aggregate type, tenant, routing key, …
+inline constexpr std::size_t key_bytes_max = 512;            // aggregate id, key, dedup key
 inline constexpr std::size_t headers_bytes_max = 16 * 1024;  // as the JSON object they are stored as
 inline constexpr std::size_t metadata_bytes_max = 64 * 1024;
 inline constexpr std::size_t payload_bytes_max = 768 * 1024;  // fits every broker's default
@@ -77,8 +77,7 @@ inline constexpr std::size_t payload_bytes_max = 768 * 1024;  // fits every brok
 // An event as it rests in the log and as a sink gets it. The views point into memory that outlives the
 // event's outcome. An empty view means "none".
 struct EventView {
-  std::int64_t seq =
-      0;  // Its place in the log. Unique, but not the order of commits: never a cursor by itself.
+  std::int64_t seq = 0;  // Its place in the log. Unique, but not the order of commits: never a cursor by itself.
   std::int32_t shard = 0;
   EventId id{};
   std::string_view tenant{};

@@ -50,9 +50,9 @@ class Window {
 struct Chunk {
   std::int32_t shard = 0;
   std::shared_ptr<const Window> window{};
-  std::vector<EventView> events{};  // May be empty: the shard has been read up to here and nothing was there.
-  bool ends_window = false;         // Nothing of this window follows.
-  std::size_t bytes = 0;            // What the events take in memory, about.
+  std::vector<EventView> events{};       // May be empty: the shard has been read up to here and nothing was there.
+  bool ends_window = false;              // Nothing of this window follows.
+  std::size_t bytes = 0;                 // What the events take in memory, about.
   std::shared_ptr<const void> memory{};  // What the events point into.
 };
 
@@ -74,9 +74,8 @@ struct Appetite {
 };
 
 struct Reading {
-  std::vector<Chunk> chunks{};  // At most one per shard; none: nothing was there and nothing has moved.
-  std::vector<std::int32_t>
-      lost{};  // Shards whose lease another relay has by now; nothing was written for them.
+  std::vector<Chunk> chunks{};       // At most one per shard; none: nothing was there and nothing has moved.
+  std::vector<std::int32_t> lost{};  // Shards whose lease another relay has by now; nothing was written for them.
 };
 
 // One destination's way to the log. Used by one thread.
@@ -106,12 +105,11 @@ class Session {
 // What a heartbeat brings back.
 struct Pulse {
   std::vector<Lease> mine{};
-  std::vector<Lease> free{};            // To be had now, of the destinations served; with the term they have.
-  std::map<std::string, int> shards{};  // destination -> how many there are
-  std::map<std::string, int> relays{};  // destination -> relays alive that serve it, this one included
-  std::chrono::milliseconds
-      next_expiry{};  // Until the next relay would be given up; the lease if there is none.
-  bool news = false;  // As poll().
+  std::vector<Lease> free{};                // To be had now, of the destinations served; with the term they have.
+  std::map<std::string, int> shards{};      // destination -> how many there are
+  std::map<std::string, int> relays{};      // destination -> relays alive that serve it, this one included
+  std::chrono::milliseconds next_expiry{};  // Until the next relay would be given up; the lease if there is none.
+  bool news = false;                        // As poll().
 };
 
 // A relay's life among other relays. Used by one thread.
@@ -208,10 +206,9 @@ struct StoreStatus {
 };
 
 struct EventFilter {
-  std::string topic{}, type{}, tenant{}, aggregate_type{}, aggregate_id{},
-      key{};                                 // Patterns with '*'; empty: any.
-  std::optional<Time> since{}, until{};      // by created_at
-  std::optional<std::int64_t> before_seq{};  // The page before.
+  std::string topic{}, type{}, tenant{}, aggregate_type{}, aggregate_id{}, key{};  // Patterns with '*'; empty: any.
+  std::optional<Time> since{}, until{};                                            // by created_at
+  std::optional<std::int64_t> before_seq{};                                        // The page before.
   int limit = 50;
 };
 

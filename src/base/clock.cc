@@ -5,9 +5,7 @@ namespace {
 
 class SystemClock final : public Clock {
  public:
-  Time now() const override {
-    return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
-  }
+  Time now() const override { return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now()); }
   Steady steady() const override { return std::chrono::steady_clock::now(); }
 };
 

@@ -12,8 +12,7 @@ namespace waybill {
 namespace {
 
 std::string json_line(LogLevel level, std::string_view text, std::span<const LogField> fields, Time now) {
-  std::string line =
-      fmt::format(R"({{"time":"{}","level":"{}","message":)", to_rfc3339(now), to_string(level));
+  std::string line = fmt::format(R"({{"time":"{}","level":"{}","message":)", to_rfc3339(now), to_string(level));
   append_json_string(line, text);
   for (const auto& field : fields) {
     line += ',';
@@ -90,8 +89,8 @@ Log stderr_log(LogLevel least, LogFormat format) {
   return Log([least, format](LogLevel level, std::string_view text, std::span<const LogField> fields) {
     if (level < least) return;
     const Time now = system_clock().now();
-    write_all(STDERR_FILENO, format == LogFormat::json ? json_line(level, text, fields, now)
-                                                       : logfmt_line(level, text, fields, now));
+    write_all(STDERR_FILENO,
+              format == LogFormat::json ? json_line(level, text, fields, now) : logfmt_line(level, text, fields, now));
   });
 }
 

@@ -34,8 +34,7 @@ std::optional<std::chrono::sys_days> take_date(std::string_view& text) {
   if (!month || !take_char(text, "-")) return std::nullopt;
   const auto day = take_number(text, 2);
   if (!day) return std::nullopt;
-  const std::chrono::year_month_day date{std::chrono::year(*year),
-                                         std::chrono::month(static_cast<unsigned>(*month)),
+  const std::chrono::year_month_day date{std::chrono::year(*year), std::chrono::month(static_cast<unsigned>(*month)),
                                          std::chrono::day(static_cast<unsigned>(*day))};
   if (!date.ok()) return std::nullopt;
   return std::chrono::sys_days(date);
@@ -81,9 +80,8 @@ std::string to_rfc3339(Time time) {
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss clock(time - day);
   return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()),
-                     clock.hours().count(), clock.minutes().count(), clock.seconds().count(),
-                     clock.subseconds().count());
+                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
+                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
 }
 
 std::optional<Time> parse_rfc3339(std::string_view text) {
@@ -103,8 +101,8 @@ std::optional<Time> parse_rfc3339(std::string_view text) {
   }
   const auto offset = take_offset(text);
   if (!offset || !text.empty()) return std::nullopt;
-  return Time(*day + std::chrono::hours(*hour) + std::chrono::minutes(*minute) +
-              std::chrono::seconds(*second) + fraction - *offset);
+  return Time(*day + std::chrono::hours(*hour) + std::chrono::minutes(*minute) + std::chrono::seconds(*second) +
+              fraction - *offset);
 }
 
 std::optional<std::chrono::milliseconds> parse_duration(std::string_view text) {

@@ -84,9 +84,8 @@ Row row_of(const Event& event) {
 std::string event_table(Dialect dialect, const std::string& schema) {
   if (dialect == Dialect::sqlite) return "waybill_event";
   const bool good = !schema.empty() && schema.size() <= 63 && (schema[0] < '0' || schema[0] > '9') &&
-                    std::all_of(schema.begin(), schema.end(), [](char c) {
-                      return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-                    });
+                    std::all_of(schema.begin(), schema.end(),
+                                [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
   if (!good)
     throw Error(Remedy::fix_config,
                 "the schema's name must be of a-z, 0-9 and _, not begin with a digit, and have at "
@@ -106,9 +105,8 @@ Statement enqueue_statement(const Event& event, Dialect dialect, const std::stri
     const auto& column = contract_columns()[i];
     const std::string_view comma = names.empty() ? "" : ", ";
     names += fmt::format("{}{}", comma, column.name);
-    places += dialect == Dialect::sqlite
-                  ? fmt::format("{}?{}", comma, statement.parameters.size())
-                  : fmt::format("{}${}::{}", comma, statement.parameters.size(), column.type);
+    places += dialect == Dialect::sqlite ? fmt::format("{}?{}", comma, statement.parameters.size())
+                                         : fmt::format("{}${}::{}", comma, statement.parameters.size(), column.type);
   }
   statement.sql = fmt::format("INSERT INTO {} ({}) VALUES ({})", event_table(dialect, schema), names, places);
   return statement;

@@ -25,8 +25,8 @@ int hex_value(char c) {
 std::uint64_t next_stamp() {
   static std::mutex mutex;
   static std::uint64_t last = 0;
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch());
   const auto stamp = static_cast<std::uint64_t>(now.count()) << 12U;
   const std::lock_guard lock(mutex);
   last = std::max(stamp, last + 1);

@@ -21,9 +21,9 @@ TEST(EventId, IsVersion7AndGrows) {
 }
 
 TEST(EventId, CarriesItsTime) {
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-                       std::chrono::system_clock::now().time_since_epoch())
-                       .count();
+  const auto now =
+      std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
+          .count();
   const EventId id = EventId::make();
   std::int64_t milliseconds = 0;
   for (std::size_t i = 0; i < 6; ++i) milliseconds = milliseconds << 8 | id.bytes[i];

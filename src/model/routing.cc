@@ -6,8 +6,8 @@ namespace waybill {
 namespace {
 
 bool any_matches(const std::vector<std::string>& patterns, std::string_view text) {
-  return patterns.empty() || std::any_of(patterns.begin(), patterns.end(),
-                                         [&](const auto& pattern) { return matches(pattern, text); });
+  return patterns.empty() ||
+         std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, text); });
 }
 
 }  // namespace

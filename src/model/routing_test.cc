@@ -23,14 +23,13 @@ TEST(Pattern, IsNotSlowOnHostileInput) {
 }
 
 TEST(Match, NeedsOnePatternOfEachList) {
-  const EventView event{
-      .tenant = "north", .topic = "room.opened", .type = "opened", .aggregate_type = "room"};
+  const EventView event{.tenant = "north", .topic = "room.opened", .type = "opened", .aggregate_type = "room"};
   EXPECT_TRUE(matches(Match{}, event));
   EXPECT_TRUE(matches(Match{.topic = {"patient.*", "room.*"}}, event));
   EXPECT_FALSE(matches(Match{.topic = {"patient.*"}}, event));
   EXPECT_FALSE(matches(Match{.topic = {"room.*"}, .tenant = {"south"}}, event));
-  EXPECT_TRUE(matches(
-      Match{.topic = {"room.*"}, .type = {"opened"}, .tenant = {"n*"}, .aggregate_type = {"room"}}, event));
+  EXPECT_TRUE(
+      matches(Match{.topic = {"room.*"}, .type = {"opened"}, .tenant = {"n*"}, .aggregate_type = {"room"}}, event));
 }
 
 }  // namespace

@@ -28,8 +28,7 @@ void check_text(const Event& event, std::string_view field, std::string_view val
 void check_line(const Event& event, std::string_view field, std::string_view value, std::size_t bytes_max) {
   check_text(event, field, value, bytes_max);
   for (const char c : value)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F)
-      refuse(event, field, "contains a control character");
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) refuse(event, field, "contains a control character");
 }
 
 void check_payload(const Event& event) {
@@ -38,8 +37,8 @@ void check_payload(const Event& event) {
   const auto& bytes = event.payload ? *event.payload : *event.payload_bytes;
   if (bytes.size() > limits::payload_bytes_max)
     refuse(event, "payload",
-           fmt::format("has {} bytes; at most {} are allowed: store it elsewhere and send a reference",
-                       bytes.size(), limits::payload_bytes_max));
+           fmt::format("has {} bytes; at most {} are allowed: store it elsewhere and send a reference", bytes.size(),
+                       limits::payload_bytes_max));
   if (event.payload && !is_json(*event.payload))
     refuse(event, "payload", "is not JSON; for other content use payload_bytes with a content_type");
 }
@@ -74,8 +73,7 @@ void validate(const Event& event) {
   check_line(event, "schema_id", event.schema_id, limits::name_bytes_max);
   check_line(event, "dedup_key", event.dedup_key, limits::key_bytes_max);
   check_text(event, "metadata", event.metadata, limits::metadata_bytes_max);
-  if (!event.metadata.empty() && !is_json_object(event.metadata))
-    refuse(event, "metadata", "is not a JSON object");
+  if (!event.metadata.empty() && !is_json_object(event.metadata)) refuse(event, "metadata", "is not a JSON object");
   if (event.attempts_max && *event.attempts_max < 1) refuse(event, "attempts_max", "is less than 1");
   if (event.expires_at && event.not_before && *event.expires_at <= *event.not_before)
     refuse(event, "expires_at", "is not after not_before");

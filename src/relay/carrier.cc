@@ -25,13 +25,9 @@ constexpr std::size_t read_ahead_batches = 4;
 
 }  // namespace
 
-Carrier::Carrier(const RelayContext& context, const Trust& trust, Waker& keeper,
-                 DestinationOptions destination, std::unique_ptr<Sink> sink)
-    : context_(context),
-      trust_(trust),
-      keeper_(keeper),
-      destination_(std::move(destination)),
-      sink_(std::move(sink)) {}
+Carrier::Carrier(const RelayContext& context, const Trust& trust, Waker& keeper, DestinationOptions destination,
+                 std::unique_ptr<Sink> sink)
+    : context_(context), trust_(trust), keeper_(keeper), destination_(std::move(destination)), sink_(std::move(sink)) {}
 
 // --- Orders
 // ---------------------------------------------------------------------------------------------------------
@@ -134,14 +130,12 @@ std::size_t Carrier::connect(Steady now) {
 // What was read through a connection lives only as long as it: after a crash the store may hand out numbers
 // again.
 void Carrier::drop_connection(const Error& error, Steady now) {
-  context_.log.warning("the store is away; will try again",
-                       {{"destination", name()}, {"error", error.what()}});
+  context_.log.warning("the store is away; will try again", {{"destination", name()}, {"error", error.what()}});
   session_.reset();
   lanes_.drop_all();
   hungry_.clear();
   to_open_ = held();
-  const auto pause =
-      retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max}, ++connect_failures_, chance());
+  const auto pause = retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max}, ++connect_failures_, chance());
   next_connect_ = now + std::max(pause, std::chrono::milliseconds(20));
 }
 
@@ -176,8 +170,7 @@ std::size_t Carrier::move_events() {
 }
 
 bool Carrier::nothing_left() const {
-  if (news_ || !hungry_.empty() || !returning_.empty() || !to_open_.empty() || lanes_.under_way() > 0)
-    return false;
+  if (news_ || !hungry_.empty() || !returning_.empty() || !to_open_.empty() || lanes_.under_way() > 0) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& place) {
     const auto progress = place.second->progress();
     return place.second->unsettled() == 0 && (!progress || progress->count == 0);
@@ -310,8 +303,7 @@ std::size_t Carrier::exchange(Steady now) {
   if (!settled.empty()) last_settle_ = now;
   if (!asked.shards.empty()) last_read_ = now;
   for (const std::int32_t shard : reading.lost) {
-    context_.log.info("another relay has taken over",
-                      {{"destination", name()}, {"shard", std::to_string(shard)}});
+    context_.log.info("another relay has taken over", {{"destination", name()}, {"shard", std::to_string(shard)}});
     forget(shard);
   }
   for (const Settlement& settlement : settled)

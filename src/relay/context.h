@@ -22,9 +22,7 @@ struct RelayContext {
 class Trust {
  public:
   void extend(Steady until) { until_.store(until.time_since_epoch().count(), std::memory_order_release); }
-  bool holds(Steady now) const {
-    return now.time_since_epoch().count() < until_.load(std::memory_order_acquire);
-  }
+  bool holds(Steady now) const { return now.time_since_epoch().count() < until_.load(std::memory_order_acquire); }
 
  private:
   std::atomic<Steady::rep> until_{0};

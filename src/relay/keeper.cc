@@ -126,8 +126,7 @@ void Keeper::leave() {
   try {
     membership_->leave();
   } catch (const Error& error) {
-    context_.log.warning("could not say good-bye; the leases will run out by themselves",
-                         {{"error", error.what()}});
+    context_.log.warning("could not say good-bye; the leases will run out by themselves", {{"error", error.what()}});
   }
   membership_.reset();
 }
@@ -138,8 +137,8 @@ void Keeper::leave() {
 std::size_t Keeper::poll(Steady now) {
   const bool useful = events_read() != read_at_last_news_;
   if (membership_->poll()) {
-    poll_interval_ = useful ? std::chrono::milliseconds(poll_first)
-                            : std::min(poll_interval_ * 2, context_.options.poll_busy);
+    poll_interval_ =
+        useful ? std::chrono::milliseconds(poll_first) : std::min(poll_interval_ * 2, context_.options.poll_busy);
     read_at_last_news_ = events_read();
     next_poll_ = now + poll_interval_;
     spread_news();

@@ -68,8 +68,7 @@ class Keeper {
   bool asleep_ = false;
   bool winding_up_ = false;
   bool nothing_free_ = false;
-  std::map<std::string, std::set<std::int32_t>>
-      asked_back_;  // destination -> shards the carrier was asked for
+  std::map<std::string, std::set<std::int32_t>> asked_back_;  // destination -> shards the carrier was asked for
 };
 
 }  // namespace waybill

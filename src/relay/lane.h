@@ -45,8 +45,8 @@ class Lane {
   void keep(Position position, std::shared_ptr<const void> memory);
 
   // What became of an event that was handed out.
-  void finish(Position position);  // It is done with; the next of its key may go.
-  int fail(Position position);     // Counts a failure; returns how many it has had. Follow up with:
+  void finish(Position position);                 // It is done with; the next of its key may go.
+  int fail(Position position);                    // Counts a failure; returns how many it has had. Follow up with:
   void again_at(Position position, Steady time);  // hand it out again, then;
   void again_first(Position position);            // hand it out again before all others.
 
@@ -103,8 +103,7 @@ class Lane {
   std::size_t under_way_ = 0;
 
   std::deque<Position> ready_;
-  std::unordered_map<std::uint64_t, Position>
-      last_of_key_;  // keys with an unfinished event -> the last of them
+  std::unordered_map<std::uint64_t, Position> last_of_key_;  // keys with an unfinished event -> the last of them
   struct Delayed {
     Steady time;
     Position position;

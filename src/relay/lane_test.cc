@@ -216,8 +216,7 @@ RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
       keys.push_back(*rc::gen::element<std::string>("a", "b", "c", ""));
       chunk.events.push_back({.seq = ++seq, .tenant = "t", .key = keys.back()});
     }
-    lane.append(std::move(chunk),
-                [](const EventView&, std::optional<Steady>&) { return Lane::Way::publish; });
+    lane.append(std::move(chunk), [](const EventView&, std::optional<Steady>&) { return Lane::Way::publish; });
     hand_out();
     const auto answers = *rc::gen::inRange<std::size_t>(0, under_way.size() + 1);
     for (std::size_t i = 0; i < answers; ++i)

@@ -42,8 +42,7 @@ RelayOptions checked(RelayOptions options) {
 
 void RelayOptions::validate() const {
   check_range("batch", batch, 1, 10'000, "1 to 10000");
-  check_range<std::size_t>("read_ahead", read_ahead_bytes_max, 1024 * 1024, std::size_t{4} << 30U,
-                           "1MiB to 4GiB");
+  check_range<std::size_t>("read_ahead", read_ahead_bytes_max, 1024 * 1024, std::size_t{4} << 30U, "1MiB to 4GiB");
   check_range<std::chrono::milliseconds>("settle_interval", settle_interval, 0ms, 10s, "0s to 10s");
   check_range<std::chrono::milliseconds>("poll_busy", poll_busy, 1ms, 60s, "1ms to 60s");
   check_range<std::chrono::milliseconds>("poll_idle", poll_idle, 10ms, 60s, "10ms to 60s");
@@ -71,17 +70,15 @@ class Relay::Impl {
   }
 
   void work(std::stop_token stop, bool until_drained) {
-    context_.log.info("relay started",
-                      {{"relay", context_.identity.name}, {"store", context_.store.describe()}});
+    context_.log.info("relay started", {{"relay", context_.identity.name}, {"store", context_.store.describe()}});
     std::exception_ptr failure;
     {
       std::stop_source carriers_stop;
       const std::stop_callback wake(stop, [this] { keeper_waker_.wake(); });
       std::vector<std::jthread> threads;
       for (const auto& carrier : carriers_)
-        threads.emplace_back([this, &carrier, &failure, token = carriers_stop.get_token()] {
-          carry(*carrier, token, failure);
-        });
+        threads.emplace_back(
+            [this, &carrier, &failure, token = carriers_stop.get_token()] { carry(*carrier, token, failure); });
       keep(stop, until_drained, failure);
       finish(failure);
       carriers_stop.request_stop();
@@ -110,8 +107,8 @@ class Relay::Impl {
 
  private:
   Carrier* find(const std::string& name) const {
-    const auto place = std::find_if(carriers_.begin(), carriers_.end(),
-                                    [&](const auto& carrier) { return carrier->name() == name; });
+    const auto place =
+        std::find_if(carriers_.begin(), carriers_.end(), [&](const auto& carrier) { return carrier->name() == name; });
     return place == carriers_.end() ? nullptr : place->get();
   }
 
@@ -133,16 +130,15 @@ class Relay::Impl {
   }
 
   bool drained() const {
-    return keeper_.nothing_free() && std::all_of(carriers_.begin(), carriers_.end(),
-                                                 [](const auto& carrier) { return carrier->idle(); });
+    return keeper_.nothing_free() &&
+           std::all_of(carriers_.begin(), carriers_.end(), [](const auto& carrier) { return carrier->idle(); });
   }
 
   // The keeper's loop, on the caller's thread.
   void keep(const std::stop_token& stop, bool until_drained, std::exception_ptr& failure) {
     try {
       while (!stop.stop_requested() && !failed(failure) && !(until_drained && drained()))
-        if (keeper_.turn() == 0)
-          keeper_.wait(context_.clock.steady() + (until_drained ? 50ms : longest_wait));
+        if (keeper_.turn() == 0) keeper_.wait(context_.clock.steady() + (until_drained ? 50ms : longest_wait));
     } catch (...) {
       const std::lock_guard lock(failure_mutex_);
       if (!failure) failure = std::current_exception();
@@ -164,8 +160,7 @@ class Relay::Impl {
         context_.log.warning("the grace period is over; what is still under way may be sent again",
                              {{"relay", context_.identity.name}});
     } catch (const Error& error) {
-      context_.log.warning("could not hand over; the leases will run out by themselves",
-                           {{"error", error.what()}});
+      context_.log.warning("could not hand over; the leases will run out by themselves", {{"error", error.what()}});
     }
     keeper_.leave();
   }

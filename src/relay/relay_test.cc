@@ -31,8 +31,7 @@ class RelayTest : public testing::Test {
     writer->commit();
   }
 
-  std::unique_ptr<Relay> relay(ScriptedSink::Script& script,
-                               DestinationOptions destination = {.name = "out"}) {
+  std::unique_ptr<Relay> relay(ScriptedSink::Script& script, DestinationOptions destination = {.name = "out"}) {
     auto made = std::make_unique<Relay>(*store_, RelayOptions{.lease = 5s}, Log{}, clock_);
     destination.retry = {.first_delay = 1s, .max_delay = 1s};
     made->add(std::move(destination), std::make_unique<ScriptedSink>(script));
@@ -49,8 +48,7 @@ class RelayTest : public testing::Test {
 
   std::int64_t pending() {
     std::int64_t sum = 0;
-    for (const auto& destination : store_->inspector()->status().destinations)
-      sum += destination.pending.value;
+    for (const auto& destination : store_->inspector()->status().destinations) sum += destination.pending.value;
     return sum;
   }
 
@@ -204,8 +202,7 @@ TEST_F(RelayTest, TakesOverWhenTheLeaseRunsOutAndTheZombieWritesNothing) {
   settle_down(*heir);
   EXPECT_EQ((Names{"1", "2"}), heir_script.delivered);
 
-  script_.answers =
-      true;  // The zombie wakes up: its answer settles nothing, and it sends nothing of the shard.
+  script_.answers = true;  // The zombie wakes up: its answer settles nothing, and it sends nothing of the shard.
   settle_down(*zombie, 5);
   EXPECT_EQ((Names{"1"}), script_.attempted);
   EXPECT_EQ(0, pending());

@@ -26,7 +26,9 @@ struct StoreMaker {
   std::function<std::unique_ptr<Store>()> make;
 };
 
-inline void PrintTo(const StoreMaker& maker, std::ostream* out) { *out << maker.name; }
+inline void PrintTo(const StoreMaker& maker, std::ostream* out) {
+  *out << maker.name;
+}
 
 class StoreSuite : public testing::TestWithParam<StoreMaker> {
  protected:
@@ -55,10 +57,8 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
 
   Worker worker(const std::string& destination = "out", Start start = Start::beginning) {
     const RelayIdentity relay{.id = EventId::make().to_string(), .name = "test", .lease = 5s};
-    Worker made{.membership = store_->join(relay),
-                .session = store_->connect(relay, destination),
-                .leases = {},
-                .shards = {}};
+    Worker made{
+        .membership = store_->join(relay), .session = store_->connect(relay, destination), .leases = {}, .shards = {}};
     const Pulse pulse = made.membership->beat(std::span(&destination, 1));
     made.leases = made.membership->take(pulse.free);
     made.shards = made.session->open(made.leases, start);

@@ -1,9 +1,11 @@
 #include <filesystem>
 
+#include "waybill/postgres.h"
 #include "waybill/sqlite.h"
 
 #include "conformance/store_suite.h"
 #include "store/memory/memory_store.h"
+#include "support/tmp_postgres.h"
 
 namespace waybill {
 namespace {
@@ -19,9 +21,15 @@ std::unique_ptr<Store> fresh_sqlite() {
   return store;
 }
 
+std::unique_ptr<Store> fresh_postgres() {
+  auto store = postgres_store({.url = TmpPostgres::shared().fresh_database()});
+  store->schema()->migrate();
+  return store;
+}
+
 INSTANTIATE_TEST_SUITE_P(Stores, StoreSuite,
                          testing::Values(StoreMaker{"memory", [] { return memory_store({.shards = 4}); }},
-                                         StoreMaker{"sqlite", fresh_sqlite}),
+                                         StoreMaker{"sqlite", fresh_sqlite}, StoreMaker{"postgres", fresh_postgres}),
                          store_name);
 
 }  // namespace

@@ -14,10 +14,9 @@ class ScriptedSink final : public Sink {
  public:
   // What everybody may look at and set, also after the sink has gone into a relay.
   struct Script {
-    std::map<std::string, std::deque<Outcome::Kind>>
-        next;             // payload -> outcomes of its next attempts, then delivered
-    bool answers = true;  // false: keeps everything under way
-    bool away = false;    // true: unavailable
+    std::map<std::string, std::deque<Outcome::Kind>> next;  // payload -> outcomes of its next attempts, then delivered
+    bool answers = true;                                    // false: keeps everything under way
+    bool away = false;                                      // true: unavailable
     std::size_t in_flight_max = 1000;
     std::vector<std::string> delivered;  // in order
     std::vector<std::string> attempted;  // in order

@@ -72,8 +72,8 @@ class FileSink final : public Sink {
   }
 
   std::string trouble(std::string_view verb) const {
-    return fmt::format("cannot {} {}: {}", verb,
-                       options_.path.empty() ? "the standard output" : options_.path, std::strerror(errno));
+    return fmt::format("cannot {} {}: {}", verb, options_.path.empty() ? "the standard output" : options_.path,
+                       std::strerror(errno));
   }
 
   const FileSinkOptions options_;

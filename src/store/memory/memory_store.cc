@@ -53,8 +53,7 @@ struct LaneRow {
 
 // Everything the store holds. One mutex for all of it: nobody waits in here.
 struct Tables {
-  explicit Tables(MemoryOptions the_options, const Clock& the_clock)
-      : options(the_options), clock(the_clock) {}
+  explicit Tables(MemoryOptions the_options, const Clock& the_clock) : options(the_options), clock(the_clock) {}
 
   const MemoryOptions options;
   const Clock& clock;
@@ -126,8 +125,7 @@ class MemoryWriter final : public Writer {
   void commit() override {
     const std::lock_guard lock(tables_->mutex);
     for (Event& event : pending_) {
-      if (!event.dedup_key.empty() &&
-          !tables_->dedup.try_emplace({event.tenant, event.dedup_key}, *event.id).second)
+      if (!event.dedup_key.empty() && !tables_->dedup.try_emplace({event.tenant, event.dedup_key}, *event.id).second)
         continue;
       StoredEvent& stored = tables_->log.emplace_back();
       stored.event = std::move(event);
@@ -235,8 +233,7 @@ class MemorySession final : public Session {
 
 class MemoryMembership final : public Membership {
  public:
-  MemoryMembership(TablesPtr tables, RelayIdentity relay)
-      : tables_(std::move(tables)), relay_(std::move(relay)) {}
+  MemoryMembership(TablesPtr tables, RelayIdentity relay) : tables_(std::move(tables)), relay_(std::move(relay)) {}
   ~MemoryMembership() override {
     const std::lock_guard lock(tables_->mutex);
     std::erase(tables_->sleepers, waker_);
@@ -251,8 +248,7 @@ class MemoryMembership final : public Membership {
     Pulse pulse{.next_expiry = relay_.lease, .news = look()};
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = tables_->options.shards;
-      for (std::int32_t shard = 0; shard < tables_->options.shards; ++shard)
-        sort_lease(destination, shard, pulse);
+      for (std::int32_t shard = 0; shard < tables_->options.shards; ++shard) sort_lease(destination, shard, pulse);
     }
     for (const auto& [id, row] : tables_->relays) count_relay(id, row, pulse);
     return pulse;
@@ -316,8 +312,7 @@ class MemoryMembership final : public Membership {
   void count_relay(const std::string& id, const RelayRow& row, Pulse& pulse) {
     if (!tables_->alive(id)) return;
     for (const std::string& destination : row.destinations) ++pulse.relays[destination];
-    const auto left =
-        std::chrono::duration_cast<std::chrono::milliseconds>(row.alive_until - tables_->clock.steady());
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(row.alive_until - tables_->clock.steady());
     if (id != relay_.id) pulse.next_expiry = std::min(pulse.next_expiry, left);
   }
 
@@ -385,9 +380,8 @@ class MemoryInspector final : public Inspector {
       if (std::ssize(list.events) == filter.limit) break;
       if ((filter.before_seq && event.seq >= *filter.before_seq) || !like(filter.topic, event.topic) ||
           !like(filter.type, event.type) || !like(filter.tenant, event.tenant) ||
-          !like(filter.aggregate_type, event.aggregate_type) ||
-          !like(filter.aggregate_id, event.aggregate_id) || !like(filter.key, ordering_key(event)) ||
-          (filter.since && event.created_at < *filter.since) ||
+          !like(filter.aggregate_type, event.aggregate_type) || !like(filter.aggregate_id, event.aggregate_id) ||
+          !like(filter.key, ordering_key(event)) || (filter.since && event.created_at < *filter.since) ||
           (filter.until && event.created_at >= *filter.until))
         continue;
       list.events.push_back(event);
@@ -432,8 +426,7 @@ class MemoryInspector final : public Inspector {
       const EventView& event = tables_->log[static_cast<std::size_t>(seq)].view;
       if (event.shard != shard) continue;
       ++entry.pending.value;
-      if (!entry.oldest_pending || event.created_at < *entry.oldest_pending)
-        entry.oldest_pending = event.created_at;
+      if (!entry.oldest_pending || event.created_at < *entry.oldest_pending) entry.oldest_pending = event.created_at;
     }
     if (!row.settled.empty() && (!entry.last_settled || *entry.last_settled < row.settled.back().at))
       entry.last_settled = row.settled.back().at;
@@ -462,8 +455,7 @@ class MemorySchema final : public Schema {
 
 class MemoryStore final : public Store {
  public:
-  MemoryStore(MemoryOptions options, const Clock& clock)
-      : tables_(std::make_shared<Tables>(options, clock)) {}
+  MemoryStore(MemoryOptions options, const Clock& clock) : tables_(std::make_shared<Tables>(options, clock)) {}
 
   std::unique_ptr<Schema> schema() override { return std::make_unique<MemorySchema>(); }
   std::unique_ptr<Writer> writer() override { return std::make_unique<MemoryWriter>(tables_); }

@@ -72,8 +72,8 @@ Query& Query::bind(int index, std::int64_t value) {
 }
 
 Query& Query::bind(int index, std::string_view value) {
-  if (sqlite3_bind_text64(statement_.get(), index, value.data(), value.size(), SQLITE_TRANSIENT,
-                          SQLITE_UTF8) != SQLITE_OK)
+  if (sqlite3_bind_text64(statement_.get(), index, value.data(), value.size(), SQLITE_TRANSIENT, SQLITE_UTF8) !=
+      SQLITE_OK)
     fail();
   return *this;
 }

@@ -65,8 +65,7 @@ void EventRows::add(const Query& row) {
   EventView event{.seq = row.integer(0)};
   const auto id = EventId::parse(row.text(1));
   if (!id)
-    throw Error(Remedy::fix_config,
-                "waybill_event: seq " + std::to_string(event.seq) + " has an id that is no UUID");
+    throw Error(Remedy::fix_config, "waybill_event: seq " + std::to_string(event.seq) + " has an id that is no UUID");
   event.id = *id;
   event.tenant = keep(row, 2);
   event.topic = keep(row, 3);

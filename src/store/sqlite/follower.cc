@@ -14,8 +14,8 @@ class SqliteFollower final : public Follower {
  public:
   explicit SqliteFollower(const SqliteFilesPtr& files)
       : log_(files->open_log()),
-        read_(log_.query(fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2",
-                                     event_columns))) {}
+        read_(log_.query(
+            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns))) {}
 
   Page read(std::string_view place, int events_max) override {
     const std::int64_t last = last_seq(log_);

@@ -38,29 +38,27 @@ class SqliteInspector final : public Inspector {
       : files_(std::move(files)), log_(files_->open_log()), state_(files_->open_state()) {}
 
   StoreStatus status() override {
-    StoreStatus status{
-        .store = "sqlite",
-        .where = files_->log_path,
-        .schema_version = static_cast<int>(log_.number("SELECT max(version) FROM waybill_schema")),
-        .now = system_clock().now(),
-        .events = count_after(0)};
+    StoreStatus status{.store = "sqlite",
+                       .where = files_->log_path,
+                       .schema_version = static_cast<int>(log_.number("SELECT max(version) FROM waybill_schema")),
+                       .now = system_clock().now(),
+                       .events = count_after(0)};
     Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations FROM relay");
     if (relay.step()) status.relays.push_back(relay_of(relay, status.now));
     relay.reset();
-    Query cursors =
-        state_.query("SELECT destination, max(seq), max(settled_at) FROM cursor GROUP BY destination");
+    Query cursors = state_.query("SELECT destination, max(seq), max(settled_at) FROM cursor GROUP BY destination");
     while (cursors.step()) status.destinations.push_back(destination_of(cursors, status));
     return status;
   }
 
   EventList list(const EventFilter& filter) override {
-    Query query = log_.query(fmt::format(
-        "SELECT {} FROM waybill_event WHERE (?1 = 0 OR seq < ?1) AND (?2 = '' OR topic GLOB ?2) "
-        "AND (?3 = '' OR coalesce(type, topic) GLOB ?3) AND (?4 = '' OR tenant GLOB ?4) "
-        "AND (?5 = '' OR aggregate_type GLOB ?5) AND (?6 = '' OR aggregate_id GLOB ?6) "
-        "AND (?7 = '' OR coalesce(key, aggregate_type || '/' || aggregate_id) GLOB ?7) "
-        "AND (?8 = '' OR created_at >= ?8) AND (?9 = '' OR created_at < ?9) ORDER BY seq DESC LIMIT ?10",
-        event_columns));
+    Query query = log_.query(
+        fmt::format("SELECT {} FROM waybill_event WHERE (?1 = 0 OR seq < ?1) AND (?2 = '' OR topic GLOB ?2) "
+                    "AND (?3 = '' OR coalesce(type, topic) GLOB ?3) AND (?4 = '' OR tenant GLOB ?4) "
+                    "AND (?5 = '' OR aggregate_type GLOB ?5) AND (?6 = '' OR aggregate_id GLOB ?6) "
+                    "AND (?7 = '' OR coalesce(key, aggregate_type || '/' || aggregate_id) GLOB ?7) "
+                    "AND (?8 = '' OR created_at >= ?8) AND (?9 = '' OR created_at < ?9) ORDER BY seq DESC LIMIT ?10",
+                    event_columns));
     query.bind(1, filter.before_seq.value_or(0))
         .bind(2, glob(filter.topic))
         .bind(3, glob(filter.type))
@@ -77,8 +75,7 @@ class SqliteInspector final : public Inspector {
   }
 
   std::optional<EventStory> find(const EventId& id) override {
-    Query query =
-        log_.query(fmt::format("SELECT {} FROM waybill_event WHERE id = ?1 LIMIT 1", event_columns));
+    Query query = log_.query(fmt::format("SELECT {} FROM waybill_event WHERE id = ?1 LIMIT 1", event_columns));
     query.bind(1, id.to_string());
     if (!query.step()) return std::nullopt;
     EventRows rows;
@@ -99,8 +96,7 @@ class SqliteInspector final : public Inspector {
   std::vector<Finding> examine() override {
     using Level = Finding::Level;
     std::vector<Finding> findings;
-    findings.push_back(
-        {Level::ok, "database", fmt::format("{} can be read and written", files_->log_path), ""});
+    findings.push_back({Level::ok, "database", fmt::format("{} can be read and written", files_->log_path), ""});
     Query mode = log_.query("PRAGMA journal_mode");
     mode.step();
     if (mode.text(0) == "wal") {
@@ -108,15 +104,13 @@ class SqliteInspector final : public Inspector {
     } else {
       findings.push_back(
           {Level::warning, "journal_mode",
-           fmt::format("{}: the relay's reads and the application's writes wait for each other",
-                       mode.text(0)),
+           fmt::format("{}: the relay's reads and the application's writes wait for each other", mode.text(0)),
            "run 'waybill migrate', which sets it to wal"});
     }
     std::error_code none;
     const auto wal_bytes = std::filesystem::file_size(files_->log_path + "-wal", none);
     if (!none && wal_bytes > 64U * 1024 * 1024)
-      findings.push_back({Level::warning, "wal",
-                          fmt::format("the write-ahead log has {} MiB", wal_bytes >> 20U),
+      findings.push_back({Level::warning, "wal", fmt::format("the write-ahead log has {} MiB", wal_bytes >> 20U),
                           "some reader keeps its transaction open; close it"});
     return findings;
   }
@@ -149,14 +143,14 @@ class SqliteInspector final : public Inspector {
     destination.last_settled = time_at(row, 2);
     destination.pending = count_after(settled);
     for (const RelayStatus& relay : status.relays)
-      if (relay.alive && std::find(relay.destinations.begin(), relay.destinations.end(), destination.name) !=
-                             relay.destinations.end())
+      if (relay.alive &&
+          std::find(relay.destinations.begin(), relay.destinations.end(), destination.name) != relay.destinations.end())
         destination.shards_owned = 1;
     Query oldest = log_.query("SELECT created_at FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT 1");
     oldest.bind(1, settled);
     if (oldest.step()) destination.oldest_pending = time_at(oldest, 0);
-    Query recent = state_.query(
-        "SELECT coalesce(sum(count), 0) FROM cursor WHERE destination = ?1 AND settled_at >= ?2");
+    Query recent =
+        state_.query("SELECT coalesce(sum(count), 0) FROM cursor WHERE destination = ?1 AND settled_at >= ?2");
     recent.bind(1, destination.name).bind(2, to_rfc3339(status.now - std::chrono::minutes(1)));
     recent.step();
     destination.settled_last_minute = recent.integer(0);

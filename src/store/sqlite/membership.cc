@@ -22,14 +22,12 @@ namespace {
 class FileLock {
  public:
   explicit FileLock(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640)) {
-    if (fd_ < 0)
-      throw Error(Remedy::fix_config, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    if (fd_ < 0) throw Error(Remedy::fix_config, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
     if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
     ::close(fd_);
-    throw Error(Remedy::fix_config,
-                fmt::format("{} is locked: another relay works on this database; stop it first, or "
-                            "use PostgreSQL to run several",
-                            path));
+    throw Error(Remedy::fix_config, fmt::format("{} is locked: another relay works on this database; stop it first, or "
+                                                "use PostgreSQL to run several",
+                                                path));
   }
   ~FileLock() { ::close(fd_); }
   FileLock(const FileLock&) = delete;

@@ -28,18 +28,17 @@ class SqliteSchema final : public Schema {
 
   SchemaState state() override {
     const Database database(files_->log_path, Database::Mode::create);
-    return {.version = version(database),
-            .newest_known = sqlite_schema_version,
-            .oldest_program =
-                version(database) == 0
-                    ? 0
-                    : static_cast<int>(database.number("SELECT max(oldest_program) FROM waybill_schema"))};
+    return {
+        .version = version(database),
+        .newest_known = sqlite_schema_version,
+        .oldest_program = version(database) == 0
+                              ? 0
+                              : static_cast<int>(database.number("SELECT max(oldest_program) FROM waybill_schema"))};
   }
 
   std::string print() const override {
     std::string sql = "PRAGMA journal_mode = WAL;\n\n" + std::string(schema_table);
-    for (const Migration& migration : migrations)
-      sql += fmt::format("\n{}\n{}", migration.sql, record(migration));
+    for (const Migration& migration : migrations) sql += fmt::format("\n{}\n{}", migration.sql, record(migration));
     return sql;
   }
 
@@ -68,8 +67,8 @@ class SqliteSchema final : public Schema {
   }
 
   static std::string record(const Migration& migration) {
-    return fmt::format("INSERT INTO waybill_schema (version, oldest_program) VALUES ({}, {});\n",
-                       migration.version, migration.oldest_program);
+    return fmt::format("INSERT INTO waybill_schema (version, oldest_program) VALUES ({}, {});\n", migration.version,
+                       migration.oldest_program);
   }
 
   SqliteFilesPtr files_;

@@ -26,8 +26,7 @@ class SqliteSession final : public Session {
         state_(files_->open_state()),
         read_(log_.query(
             fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns))),
-        save_(state_.query(
-            "INSERT INTO cursor (destination, seq, settled_at, count) VALUES (?1, ?2, ?3, ?4)")) {}
+        save_(state_.query("INSERT INTO cursor (destination, seq, settled_at, count) VALUES (?1, ?2, ?3, ?4)")) {}
 
   std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override {
     if (leases.empty()) return {};
@@ -112,20 +111,17 @@ class SqliteSession final : public Session {
     const bool good = fd >= 0 && ::fdatasync(fd) == 0;
     const int error = errno;
     if (fd >= 0) ::close(fd);
-    if (!good)
-      throw Error(Remedy::retry, fmt::format("sqlite:{}: cannot sync: {}", wal, std::strerror(error)));
+    if (!good) throw Error(Remedy::retry, fmt::format("sqlite:{}: cannot sync: {}", wal, std::strerror(error)));
   }
 
   void check_the_log_is_not_older() {
     const std::int64_t last = last_seq(log_);
     if (last < settled_)
-      throw Error(
-          Remedy::fix_config,
-          fmt::format(
-              "sqlite:{}: the log ends at {}, but destination '{}' has settled up to {}: the file was "
-              "replaced by an older one; restore {} from the same time, or remove it to send "
-              "everything again",
-              files_->log_path, last, destination_, settled_, files_->state_path));
+      throw Error(Remedy::fix_config,
+                  fmt::format("sqlite:{}: the log ends at {}, but destination '{}' has settled up to {}: the file was "
+                              "replaced by an older one; restore {} from the same time, or remove it to send "
+                              "everything again",
+                              files_->log_path, last, destination_, settled_, files_->state_path));
   }
 
   SqliteFilesPtr files_;

@@ -18,9 +18,7 @@ class SqliteStore final : public Store {
   std::unique_ptr<Schema> schema() override { return sqlite_schema(files_); }
   std::unique_ptr<Writer> writer() override { return sqlite_writer(files_); }
   std::unique_ptr<Inspector> inspector() override { return sqlite_inspector(files_); }
-  std::unique_ptr<Membership> join(const RelayIdentity& relay) override {
-    return sqlite_membership(files_, relay);
-  }
+  std::unique_ptr<Membership> join(const RelayIdentity& relay) override { return sqlite_membership(files_, relay); }
   std::unique_ptr<Session> connect(const RelayIdentity& /*relay*/, const std::string& destination) override {
     return sqlite_session(files_, destination);
   }
@@ -50,21 +48,17 @@ class SqliteWriter final : public Writer {
 
 Database SqliteFiles::open_log() const {
   Database database(log_path, Database::Mode::write);
-  const auto version =
-      database.number("SELECT count(*) FROM sqlite_schema WHERE name = 'waybill_schema'") == 0
-          ? 0
-          : database.number("SELECT max(version) FROM waybill_schema");
+  const auto version = database.number("SELECT count(*) FROM sqlite_schema WHERE name = 'waybill_schema'") == 0
+                           ? 0
+                           : database.number("SELECT max(version) FROM waybill_schema");
   if (version == 0)
-    throw Error(Remedy::fix_config,
-                fmt::format("sqlite:{}: has no Waybill tables; run 'waybill migrate'", log_path));
+    throw Error(Remedy::fix_config, fmt::format("sqlite:{}: has no Waybill tables; run 'waybill migrate'", log_path));
   const auto oldest = database.number("SELECT max(oldest_program) FROM waybill_schema");
   if (oldest > sqlite_schema_version)
-    throw Error(
-        Remedy::fix_config,
-        fmt::format(
-            "sqlite:{}: its schema is of version {} and asks for a program that knows version {}; this "
-            "one knows {}: install a newer waybill",
-            log_path, version, oldest, sqlite_schema_version));
+    throw Error(Remedy::fix_config,
+                fmt::format("sqlite:{}: its schema is of version {} and asks for a program that knows version {}; this "
+                            "one knows {}: install a newer waybill",
+                            log_path, version, oldest, sqlite_schema_version));
   return database;
 }
 
@@ -86,8 +80,7 @@ std::unique_ptr<Writer> sqlite_writer(const SqliteFilesPtr& files) {
 }
 
 std::unique_ptr<Store> sqlite_store(SqliteOptions options, Log log) {
-  if (options.path.empty())
-    throw Error(Remedy::fix_config, "sqlite: the path of the database file is missing");
+  if (options.path.empty()) throw Error(Remedy::fix_config, "sqlite: the path of the database file is missing");
   if (options.state_path.empty()) options.state_path = options.path + "-waybill";
   auto files = std::make_shared<SqliteFiles>(options.path, options.state_path, std::move(log));
   return std::make_unique<SqliteStore>(std::move(files));

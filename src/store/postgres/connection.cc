@@ -1,0 +1,294 @@
+#include "store/postgres/connection.h"
+
+#include <array>
+#include <bit>
+#include <charconv>
+#include <cstring>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "base/assert.h"
+
+namespace waybill {
+namespace {
+
+// 2000-01-01, where PostgreSQL's time begins.
+constexpr Time postgres_epoch = std::chrono::sys_days(std::chrono::year(2000) / 1 / 1);
+
+template <typename Integer>
+Integer big_endian(const char* bytes) {
+  Integer value = 0;
+  for (std::size_t i = 0; i < sizeof value; ++i)
+    value = static_cast<Integer>(value << 8U | static_cast<unsigned char>(bytes[i]));
+  return value;
+}
+
+Remedy remedy_of(std::string_view state) {
+  const std::string_view kind = state.substr(0, 2);
+  // Connection, resources (disk full, too many connections), operator intervention, and what a later try may
+  // pass.
+  if (kind == "08" || kind == "53" || kind == "57" || kind == "58" || state == "40001" || state == "40P01" ||
+      state == "55P03" || state == "25006" || state == "XX000")
+    return Remedy::retry;
+  if (kind == "22" || kind == "23") return Remedy::fix_input;
+  return Remedy::fix_config;
+}
+
+std::string_view way_out(std::string_view state) {
+  if (state == "42P01" || state == "3F000" || state == "42883") return "; run 'waybill migrate' on this database";
+  if (state == "42501") return "; grant this user the role it needs (waybill_relay, waybill_enqueue, …)";
+  if (state == "25006") return "; this is a read-only standby: name the primary";
+  if (state == "53100") return "; make room on the server's disk";
+  return "";
+}
+
+// What the server says when it turns a connection down for good; libpq gives no code for it.
+bool turned_down(std::string_view message) {
+  for (const std::string_view sign :
+       {"password authentication failed", "no password supplied", "does not exist", "no pg_hba.conf entry",
+        "permission denied", "invalid connection option", "invalid port number", "certificate verify failed",
+        "missing \"=\"", "invalid URI", "invalid sslmode"})
+    if (message.find(sign) != std::string_view::npos) return true;
+  return false;
+}
+
+std::string one_line(std::string_view message) {
+  std::string text(message);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (char& c : text)
+    if (c == '\n' || c == '\t') c = ' ';
+  return text;
+}
+
+void append_quoted(std::string& out, std::string_view text) {
+  out += '"';
+  for (const char c : text) {
+    if (c == '"' || c == '\\') out += '\\';
+    out += c;
+  }
+  out += '"';
+}
+
+const PgQuery begin{"begin", "BEGIN ISOLATION LEVEL READ COMMITTED"};
+const PgQuery commit{"commit", "COMMIT"};
+// By SET LOCAL in effect: a pooler hands the session to others after the transaction. A relay that is stopped
+// in the middle of a transaction must not hold its locks for ever.
+const PgQuery settings{
+    "settings",
+    "SELECT set_config('synchronous_commit', 'on', true), set_config('enable_seqscan', 'off', true), "
+    "set_config('enable_bitmapscan', 'off', true), set_config('enable_sort', 'off', true), "
+    "set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), "
+    "set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), "
+    "set_config('plan_cache_mode', 'force_generic_plan', true), "
+    "set_config('idle_in_transaction_session_timeout', '10s', true)"};
+
+}  // namespace
+
+std::int64_t PgRows::integer(int row, int column) const {
+  const char* bytes = PQgetvalue(result_.get(), row, column);
+  switch (PQgetlength(result_.get(), row, column)) {
+    case 2:
+      return static_cast<std::int16_t>(big_endian<std::uint16_t>(bytes));
+    case 4:
+      return static_cast<std::int32_t>(big_endian<std::uint32_t>(bytes));
+    default:
+      return static_cast<std::int64_t>(big_endian<std::uint64_t>(bytes));
+  }
+}
+
+Time PgRows::time(int row, int column) const {
+  return postgres_epoch + std::chrono::microseconds(integer(row, column));
+}
+
+std::int64_t PgRows::affected() const {
+  const std::string_view text = PQcmdTuples(result_.get());
+  std::int64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+std::string pg_array(std::span<const std::optional<std::string>> texts) {
+  std::string out = "{";
+  for (const auto& text : texts) {
+    if (out.size() > 1) out += ',';
+    if (text) {
+      append_quoted(out, *text);
+    } else {
+      out += "NULL";
+    }
+  }
+  return out + '}';
+}
+
+std::string pg_array(std::span<const std::string> texts) {
+  std::string out = "{";
+  for (const auto& text : texts) {
+    if (out.size() > 1) out += ',';
+    append_quoted(out, text);
+  }
+  return out + '}';
+}
+
+PgConnection::PgConnection(const std::string& url, const std::string& purpose) : connection_(nullptr, &PQfinish) {
+  // What stands before dbname can be overridden by the URL; what stands after it cannot.
+  const std::array<const char*, 10> names{"connect_timeout",           "keepalives_idle",
+                                          "keepalives_interval",       "keepalives_count",
+                                          "tcp_user_timeout",          "target_session_attrs",
+                                          "fallback_application_name", "dbname",
+                                          "client_encoding",           nullptr};
+  const std::string name = "waybill " + purpose;
+  const std::array<const char*, 10> values{"10",         "5",          "2",         "3",    "10000",
+                                           "read-write", name.c_str(), url.c_str(), "UTF8", nullptr};
+  connection_.reset(PQconnectdbParams(names.data(), values.data(), 1));
+  if (PQstatus(raw()) != CONNECTION_OK) {
+    const std::string message = one_line(PQerrorMessage(raw()));
+    throw Error(turned_down(message) ? Remedy::fix_config : Remedy::retry, "postgresql: " + message);
+  }
+  if (server_version() < 130000)
+    throw Error(Remedy::fix_config, "postgresql: the server is older than version 13, which is the least that will do");
+  PQsetNoticeProcessor(
+      raw(), [](void*, const char*) {}, nullptr);
+}
+
+void PgConnection::fail_connection() const {
+  throw Error(Remedy::retry, "postgresql: " + one_line(PQerrorMessage(raw())));
+}
+
+// Only the primary message: the details of a failed check would show the row, payload and all.
+void PgConnection::fail(const PGresult* result) const {
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  const char* message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+  if (!state) fail_connection();
+  throw Error(remedy_of(state), fmt::format("postgresql: {}{}", one_line(message ? message : "?"), way_out(state)));
+}
+
+PgRows PgConnection::run(const PgStatement& statement) {
+  queue(*statement.query, statement.parameters);
+  if (PQpipelineSync(raw()) != 1) fail_connection();
+  auto results = receive_results(0, 0);
+  return std::move(results.at(0));
+}
+
+void PgConnection::script(const std::string& sql) {
+  const PgRows result(PQexec(raw(), sql.c_str()));
+  const ExecStatusType status = PQresultStatus(result.memory().get());
+  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+    try {
+      fail(result.memory().get());
+    } catch (const Error&) {
+      roll_back();
+      throw;
+    }
+  }
+}
+
+void PgConnection::queue(const PgQuery& query, const PgParameters& parameters) {
+  if (PQpipelineStatus(raw()) == PQ_PIPELINE_OFF && PQenterPipelineMode(raw()) != 1) fail_connection();
+  // Behind a pooler the next transaction may run on another server process: nothing can be prepared there.
+  const std::string name = pooled_.value_or(false) ? "" : "waybill_" + query.name;
+  if (name.empty() || !prepared_.contains(name)) {
+    if (PQsendPrepare(raw(), name.c_str(), query.sql.c_str(), 0, nullptr) != 1) fail_connection();
+    queued_.push_back(false);
+    if (!name.empty()) prepared_.insert(name);
+  }
+  std::vector<const char*> values;
+  std::vector<int> lengths;
+  for (const auto& parameter : parameters) {
+    values.push_back(parameter ? parameter->c_str() : nullptr);
+    lengths.push_back(parameter ? static_cast<int>(parameter->size()) : 0);
+  }
+  constexpr int binary_result = 1;
+  if (PQsendQueryPrepared(raw(), name.c_str(), static_cast<int>(values.size()), values.data(), lengths.data(), nullptr,
+                          binary_result) != 1)
+    fail_connection();
+  queued_.push_back(true);
+}
+
+std::vector<PgRows> PgConnection::transact(std::span<const PgStatement> statements) {
+  send(statements);
+  return receive();
+}
+
+void PgConnection::send(std::span<const PgStatement> statements) {
+  queue(begin, {});
+  queue(settings, {});
+  for (const PgStatement& statement : statements) queue(*statement.query, statement.parameters);
+  queue(commit, {});
+  if (PQpipelineSync(raw()) != 1 || PQflush(raw()) < 0) fail_connection();
+}
+
+std::vector<PgRows> PgConnection::receive() {
+  return receive_results(2, 1);
+}
+
+std::vector<PgRows> PgConnection::receive_results(std::size_t skip_front, std::size_t skip_back) {
+  std::vector<PgRows> results;
+  std::optional<PgRows> failure;
+  for (const bool wanted : std::exchange(queued_, {})) {
+    PgRows result(PQgetResult(raw()));
+    const PGresult* raw_result = result.memory().get();
+    if (!raw_result) fail_connection();
+    const ExecStatusType status = PQresultStatus(raw_result);
+    if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && !failure) failure = result;
+    if (PGresult* end = PQgetResult(raw())) PQclear(end);  // Null: the end of this statement's results.
+    if (wanted) results.push_back(std::move(result));
+  }
+  const PgRows sync(PQgetResult(raw()));
+  if (failure) {
+    prepared_.clear();  // What was queued behind the failure has not been prepared.
+    if (PQexitPipelineMode(raw()) == 1) roll_back();
+    fail(failure->memory().get());
+  }
+  if (!sync.memory() || PQresultStatus(sync.memory().get()) != PGRES_PIPELINE_SYNC || PQexitPipelineMode(raw()) != 1)
+    fail_connection();
+  results.erase(results.end() - static_cast<std::ptrdiff_t>(skip_back), results.end());
+  results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(skip_front));
+  return results;
+}
+
+void PgConnection::roll_back() {
+  if (PQtransactionStatus(raw()) == PQTRANS_INERROR || PQtransactionStatus(raw()) == PQTRANS_INTRANS)
+    PQclear(PQexec(raw(), "ROLLBACK"));
+  PQclear(PQexec(raw(), "DEALLOCATE ALL"));
+}
+
+bool PgConnection::pooled() {
+  // A pooler tells its client a process number of its own making.
+  if (!pooled_) {
+    const PgRows rows(PQexec(raw(), "SELECT pg_backend_pid()"));
+    if (PQresultStatus(rows.memory().get()) != PGRES_TUPLES_OK) fail(rows.memory().get());
+    pooled_ = rows.text(0, 0) != std::to_string(PQbackendPID(raw()));
+  }
+  return *pooled_;
+}
+
+std::vector<std::string> PgConnection::notifications() {
+  if (PQconsumeInput(raw()) != 1) fail_connection();
+  std::vector<std::string> channels;
+  while (PGnotify* notification = PQnotifies(raw())) {
+    channels.emplace_back(notification->relname);
+    PQfreemem(notification);
+  }
+  return channels;
+}
+
+std::string describe_postgres(const std::string& url) {
+  char* error = nullptr;
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(PQconninfoParse(url.c_str(), &error),
+                                                                             &PQconninfoFree);
+  if (error) PQfreemem(error);
+  if (!options) return "postgresql (its URL cannot be read)";
+  std::string host = "localhost";
+  std::string database;
+  for (const PQconninfoOption* option = options.get(); option->keyword; ++option) {
+    if (!option->val) continue;
+    if (std::string_view(option->keyword) == "host") host = option->val;
+    if (std::string_view(option->keyword) == "dbname") database = option->val;
+  }
+  return fmt::format("postgresql://{}/{}", host, database);
+}
+
+}  // namespace waybill

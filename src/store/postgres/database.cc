@@ -1,0 +1,108 @@
+#include "store/postgres/database.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "postgres_sql.h"
+
+namespace waybill {
+namespace {
+
+// In the order in which event_rows.cc reads them. A large payload is left out and fetched when its turn
+// comes: so a chunk of events stays small whatever is in them.
+constexpr std::string_view event_columns =
+    "e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.key, "
+    "CASE WHEN e.octets <= 65536 THEN e.payload END, CASE WHEN e.octets <= 65536 THEN e.payload_bytes END, "
+    "e.payload_bytes IS NULL, e.content_type, e.metadata, e.headers, e.routing_key, e.schema_id, "
+    "e.schema_version, "
+    "e.occurred_at, e.created_at, e.not_before, e.expires_at, e.attempts_max, e.dedup_key";
+
+constexpr std::string_view null_columns =
+    "NULL::bigint AS seq, NULL::smallint, NULL::uuid, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, "
+    "NULL::json, "
+    "NULL::bytea, NULL::boolean, NULL, NULL::json, NULL::json, NULL, NULL, NULL::integer, NULL::timestamptz, "
+    "NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::integer, NULL";
+
+std::string statement(std::string_view text, const std::string& schema) {
+  std::string sql = filled_in(text, "columns", event_columns);
+  sql = filled_in(sql, "null_columns", null_columns);
+  return filled_in(sql, "schema", schema);
+}
+
+std::string with_news(std::string_view text, std::string_view since, std::string_view base, const std::string& schema) {
+  const std::string news = filled_in(filled_in(postgres_sql::news_since, "since", since), "base", base);
+  return statement(filled_in(text, "news", news), schema);
+}
+
+}  // namespace
+
+std::string filled_in(std::string_view text, std::string_view name, std::string_view value) {
+  const std::string mark = fmt::format("{{{}}}", name);
+  std::string out;
+  while (true) {
+    const auto at = text.find(mark);
+    out += text.substr(0, at);
+    if (at == std::string_view::npos) return out;
+    out += value;
+    text.remove_prefix(at + mark.size());
+  }
+}
+
+PgQueries::PgQueries(const std::string& schema)
+    : probe{"probe", statement(postgres_sql::probe, schema)},
+      walk{"walk", statement(postgres_sql::walk, schema)},
+      bounds{"bounds", statement(postgres_sql::bounds, schema)},
+      settle{"settle", statement(postgres_sql::settle, schema)},
+      fence{"fence", statement(postgres_sql::fence, schema)},
+      open{"open", statement(postgres_sql::open, schema)},
+      release{"release", statement(postgres_sql::release, schema)},
+      start{"start", "SELECT pg_current_snapshot()::text"},
+      beat{"beat", with_news(postgres_sql::beat, "$5::pg_snapshot", "$6::xid8", schema)},
+      news{"news", with_news(postgres_sql::news, "$1::pg_snapshot", "$2::xid8", schema)},
+      enroll{"enroll", statement(postgres_sql::enroll, schema)},
+      take{"take", statement(postgres_sql::take, schema)},
+      sleep{"sleep", statement("SELECT pg_try_advisory_lock(hashtextextended('{schema} wake', 0))", schema)},
+      rise{"rise", statement("SELECT pg_advisory_unlock(hashtextextended('{schema} wake', 0))", schema)},
+      awake{"awake",
+            statement("SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{schema} wake', 0))", schema)},
+      leave{"leave", statement(postgres_sql::leave, schema)},
+      flush{"flush", statement("SELECT 1 FROM {schema}.identity FOR KEY SHARE", schema)},
+      status{"status", statement(postgres_sql::status, schema)},
+      destinations{"destinations", statement(postgres_sql::destinations, schema)},
+      relays{"relays", statement(postgres_sql::relays, schema)},
+      list{"list", statement(postgres_sql::list, schema)},
+      find{"find", statement(postgres_sql::find, schema)},
+      place{"place", statement(postgres_sql::place, schema)},
+      story{"story", statement(postgres_sql::story, schema)},
+      payload{"payload",
+              statement("SELECT payload, payload_bytes FROM {schema}.event WHERE shard = $1 AND seq = $2", schema)} {}
+
+PgDatabase::PgDatabase(PostgresOptions the_options, Log the_log)
+    : options(std::move(the_options)), log(std::move(the_log)), queries(options.schema) {}
+
+PgConnection PgDatabase::connect(const std::string& purpose) const {
+  PgConnection connection(options.url, purpose);
+  connection.pooled();
+  const PgQuery check{"check", filled_in(postgres_sql::check, "schema", options.schema)};
+  const PgRows rows = connection.run({&check});
+  const auto oldest_program = rows.integer(0, 1);
+  if (oldest_program > postgres_schema_version)
+    throw Error(
+        Remedy::fix_config,
+        fmt::format("postgresql: schema '{}' is of version {} and asks for a program that knows version {}; this "
+                    "one knows {}: install a newer waybill",
+                    options.schema, rows.integer(0, 0), oldest_program, postgres_schema_version));
+  if (!rows.boolean(0, 2))
+    throw Error(
+        Remedy::fix_config,
+        fmt::format("postgresql: the tables in schema '{}' were made in another cluster or database (a restored "
+                    "dump, a clone, an upgrade): transaction numbers mean something else here. Nothing is sent; "
+                    "'waybill anchor --dry-run' shows how to go on",
+                    options.schema));
+  return connection;
+}
+
+}  // namespace waybill

@@ -1,0 +1,58 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "waybill/log.h"
+#include "waybill/postgres.h"
+
+#include "store/postgres/connection.h"
+
+namespace waybill {
+
+// Our statements, for one schema.
+struct PgQueries {
+  explicit PgQueries(const std::string& schema);
+  PgQuery probe, walk, bounds, settle, fence, open, release, start;  // a session's
+  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;       // a membership's
+  PgQuery flush;                                                     // a follower's
+  PgQuery status, destinations, relays, list, find, place, story;    // an inspector's
+  PgQuery payload;
+};
+
+// What all parts of one PostgreSQL store share. Constant after construction.
+struct PgDatabase {
+  PgDatabase(PostgresOptions the_options, Log the_log);
+
+  const PostgresOptions options;
+  const Log log;
+  const PgQueries queries;
+
+  // Connects and checks that the schema is one we know, and that this is the database it was made in: on
+  // every connection, since after a restore or on a clone our snapshots mean nothing.
+  PgConnection connect(const std::string& purpose) const;
+};
+
+using PgDatabasePtr = std::shared_ptr<const PgDatabase>;
+
+inline constexpr int postgres_schema_version = 1;
+
+// Replaces "{name}" in `text`.
+std::string filled_in(std::string_view text, std::string_view name, std::string_view value);
+
+// The columns that events_of() reads.
+inline constexpr int event_columns_count = 25;
+
+// The events of `rows`; what they point to lives as long as rows.memory().
+// `first` is the first row to read.
+std::vector<EventView> events_of(const PgRows& rows, int first);
+std::size_t bytes_of(const EventView& event);
+
+std::unique_ptr<Schema> postgres_schema(const PgDatabasePtr& database);
+std::unique_ptr<Inspector> postgres_inspector(const PgDatabasePtr& database);
+std::unique_ptr<Follower> postgres_follower(const PgDatabasePtr& database);
+std::unique_ptr<Membership> postgres_membership(const PgDatabasePtr& database, const RelayIdentity& relay);
+std::unique_ptr<Session> postgres_session(const PgDatabasePtr& database, const RelayIdentity& relay,
+                                          const std::string& destination);
+
+}  // namespace waybill

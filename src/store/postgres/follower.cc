@@ -1,0 +1,186 @@
+#include <algorithm>
+#include <charconv>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "store/postgres/database.h"
+#include "store/postgres/snapshot.h"
+
+namespace waybill {
+namespace {
+
+constexpr std::uint64_t reach = 200;
+
+// Where a reader of the whole log is: everything visible in `settled` is behind it, and of the window up to
+// `walking`, if there is one, what has a seq up to `last`. Written as "settled" or
+// "settled;walking;last;floor;ceiling".
+struct FollowerPlace {
+  Snapshot settled{};
+  std::optional<Snapshot> walking{};
+  std::int64_t last = 0;
+  std::int64_t floor = 0;
+  std::int64_t ceiling = 0;
+
+  std::string to_string(std::int64_t last_seq) const {
+    if (!walking) return settled.to_string();
+    return fmt::format("{};{};{};{};{}", settled.to_string(), walking->to_string(), last_seq, floor, ceiling);
+  }
+
+  static FollowerPlace parse(std::string_view text) {
+    FollowerPlace place;
+    if (text.empty()) return place;
+    std::vector<std::string_view> parts;
+    while (true) {
+      const auto end = text.find(';');
+      parts.push_back(text.substr(0, end));
+      if (end == std::string_view::npos) break;
+      text.remove_prefix(end + 1);
+    }
+    const auto settled = Snapshot::parse(parts[0]);
+    bool good = settled.has_value() && (parts.size() == 1 || parts.size() == 5);
+    if (good) place.settled = *settled;
+    if (good && parts.size() == 5) {
+      place.walking = Snapshot::parse(parts[1]);
+      good = place.walking && place.walking->xmax >= place.settled.xmax && number(parts[2], place.last) &&
+             number(parts[3], place.floor) && number(parts[4], place.ceiling);
+    }
+    if (!good) throw Error(Remedy::fix_input, "this is no place in the log");
+    return place;
+  }
+
+  static bool number(std::string_view text, std::int64_t& value) {
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+    return error == std::errc() && end == text.data() + text.size() && value >= 0;
+  }
+};
+
+// Reads the log by windows, as a relay does, but all shards as one and for itself: nobody else knows where it
+// is.
+class PgFollower final : public Follower {
+ public:
+  explicit PgFollower(PgDatabasePtr database)
+      : database_(std::move(database)), queries_(database_->queries), connection_(database_->connect("follower")) {
+    const PgQuery query{"shards",
+                        filled_in("SELECT shards FROM {schema}.identity", "schema", database_->options.schema)};
+    const auto count = connection_.run({&query}).integer(0, 0);
+    for (std::int32_t shard = 0; shard < count; ++shard) shards_.push_back(shard);
+  }
+
+  Page read(std::string_view text, int events_max) override {
+    if (text == "now") return {.place = current().to_string()};
+    FollowerPlace place = FollowerPlace::parse(text);
+    if ((place.walking ? place.walking->xmax : place.settled.xmax) > current().xmax)
+      throw Error(Remedy::fix_input,
+                  "this place is of another database, or of a later time than this one was restored to");
+    return place.walking ? walk(place, events_max) : probe(place, events_max);
+  }
+
+ private:
+  Snapshot current() { return *Snapshot::parse(connection_.run({&queries_.start}).text(0, 0)); }
+
+  template <typename Value>
+  std::string for_each_shard(const Value& value) const {
+    return pg_array(std::vector<std::string>(shards_.size(), value));
+  }
+
+  // As a relay: what was seen must be on disk before it goes out.
+  Page probe(const FollowerPlace& place, int events_max) {
+    const std::uint64_t base = place.settled.base(reach);
+    const PgStatement flush{&queries_.flush};
+    const PgStatement statement{&queries_.probe,
+                                {pg_array<std::int32_t>(shards_), for_each_shard(place.settled.to_string()),
+                                 for_each_shard(std::to_string(base)), std::to_string(events_max + 1)}};
+    const PgRows rows = connection_.transact(std::vector{flush, statement}).at(1);
+    const Snapshot present = *Snapshot::parse(rows.text(0, event_columns_count));
+    std::vector<EventView> events = events_of(rows, 1);
+    if (std::ssize(events) > events_max) return begin_walk(place, present, events_max);
+    sort_by_seq(events);
+    FollowerPlace inside{.settled = place.settled, .walking = present};
+    inside.floor = events.empty() ? 0 : events.front().seq - 1;
+    inside.ceiling = events.empty() ? 0 : events.back().seq;
+    return page(std::move(events), inside, rows, FollowerPlace{.settled = present}.to_string(0), false);
+  }
+
+  Page begin_walk(const FollowerPlace& place, const Snapshot& present, int events_max) {
+    const PgStatement statement{&queries_.bounds,
+                                {pg_array<std::int32_t>(shards_), for_each_shard(place.settled.to_string()),
+                                 for_each_shard(std::to_string(place.settled.xmax))}};
+    const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
+    FollowerPlace walking{.settled = place.settled, .walking = present, .last = 0};
+    walking.floor = rows.integer(0, 1);
+    for (int row = 0; row < rows.size(); ++row) walking.floor = std::min(walking.floor, rows.integer(row, 1));
+    walking.ceiling = rows.integer(0, 2);
+    return walk(walking, events_max);
+  }
+
+  // Shards are read side by side; what is certain to be complete is handed out: up to the least last seq
+  // among the shards that have more.
+  Page walk(const FollowerPlace& place, int events_max) {
+    const PgStatement statement{
+        &queries_.walk,
+        {pg_array<std::int32_t>(shards_), for_each_shard(place.settled.to_string()),
+         for_each_shard(place.walking->to_string()), for_each_shard(std::to_string(place.settled.xmax)),
+         for_each_shard(std::to_string(place.last)), for_each_shard(std::to_string(place.floor)),
+         for_each_shard(std::to_string(place.ceiling)), std::to_string(events_max)}};
+    const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
+    std::vector<EventView> events = events_of(rows, 0);
+    std::vector<int> count(shards_.size());
+    std::vector<std::int64_t> last(shards_.size());
+    for (const EventView& event : events) {
+      ++count[static_cast<std::size_t>(event.shard)];
+      last[static_cast<std::size_t>(event.shard)] = event.seq;
+    }
+    std::int64_t complete_to = INT64_MAX;
+    for (std::size_t shard = 0; shard < shards_.size(); ++shard)
+      if (count[shard] == events_max) complete_to = std::min(complete_to, last[shard]);
+    sort_by_seq(events);
+    std::erase_if(events, [&](const EventView& event) { return event.seq > complete_to; });
+    bool more = complete_to != INT64_MAX;
+    if (std::ssize(events) > events_max) {
+      events.resize(static_cast<std::size_t>(events_max));
+      more = true;
+    }
+    const std::string after =
+        more ? place.to_string(events.back().seq) : FollowerPlace{.settled = *place.walking}.to_string(0);
+    return page(std::move(events), place, rows, after, more);
+  }
+
+  static void sort_by_seq(std::vector<EventView>& events) {
+    std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
+  }
+
+  Page page(std::vector<EventView> events, const FollowerPlace& window, const PgRows& rows, std::string after,
+            bool more) {
+    auto memory = std::make_shared<std::vector<std::shared_ptr<PGresult>>>();
+    memory->push_back(rows.memory());
+    Page page{.memory = memory, .place = std::move(after), .more = more};
+    for (EventView& event : events) {
+      if (event.payload_deferred) {
+        const PgRows payload =
+            connection_.run({&queries_.payload, {std::to_string(event.shard), std::to_string(event.seq)}});
+        if (payload.size() != 1) continue;
+        event.payload = payload.text(0, event.payload_is_json ? 0 : 1);
+        event.payload_deferred = false;
+        memory->push_back(payload.memory());
+      }
+      page.items.push_back({.event = event, .place = window.to_string(event.seq)});
+    }
+    if (!page.items.empty()) page.items.back().place = page.place;
+    return page;
+  }
+
+  PgDatabasePtr database_;
+  const PgQueries& queries_;
+  PgConnection connection_;
+  std::vector<std::int32_t> shards_;
+};
+
+}  // namespace
+
+std::unique_ptr<Follower> postgres_follower(const PgDatabasePtr& database) {
+  return std::make_unique<PgFollower>(database);
+}
+
+}  // namespace waybill

@@ -1,0 +1,37 @@
+-- Roles to grant to the users that applications, relays and people log in with. Run by every migrate; made only if the
+-- one who migrates may make roles, otherwise granted to as far as they are there.
+DO $$
+DECLARE
+  suffix text;
+  role text;
+BEGIN
+  FOREACH suffix IN ARRAY ARRAY['enqueue', 'relay', 'operator', 'reader'] LOOP
+    role := '{schema}_' || suffix;
+    IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
+      BEGIN
+        EXECUTE format('CREATE ROLE %I NOLOGIN', role);
+      EXCEPTION
+        WHEN insufficient_privilege THEN
+          CONTINUE;
+        WHEN duplicate_object OR unique_violation THEN
+          NULL;  -- Another database of the cluster was faster.
+      END;
+    END IF;
+    EXECUTE format('GRANT USAGE ON SCHEMA {schema} TO %I', role);
+    IF suffix = 'enqueue' THEN
+      EXECUTE format('GRANT INSERT (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, '
+        'payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, '
+        'not_before, expires_at, attempts_max, dedup_key) ON {schema}.event TO %I', role);
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id TO %I', role);
+    ELSE
+      EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
+      EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
+    END IF;
+    IF suffix = 'relay' THEN
+      EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
+      EXECUTE format('GRANT UPDATE (term, owner, since) ON {schema}.lease TO %I', role);
+      EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
+    END IF;
+  END LOOP;
+END $$;
+REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.skip_duplicate FROM PUBLIC;

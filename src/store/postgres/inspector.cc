@@ -1,0 +1,193 @@
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "waybill/error.h"
+
+#include "base/time_text.h"
+#include "postgres_sql.h"
+#include "store/postgres/database.h"
+
+namespace waybill {
+namespace {
+
+constexpr std::int64_t exact_count_max = 10'000;
+constexpr std::int64_t seq_max = 9'223'372'036'854'775'807;
+// How far an application's clock may be from the server's for an event to be found by the time in its id.
+constexpr auto clock_difference_max = std::chrono::minutes(10);
+
+// '*' is LIKE's '%'; what LIKE takes for more is taken literally.
+std::optional<std::string> like(const std::string& pattern) {
+  if (pattern.empty()) return std::nullopt;
+  std::string out;
+  for (const char c : pattern) {
+    if (c == '%' || c == '_' || c == '\\') out += '\\';
+    out += c == '*' ? '%' : c;
+  }
+  return out;
+}
+
+std::optional<std::string> text(const std::optional<Time>& time) {
+  return time ? std::optional(to_rfc3339(*time)) : std::nullopt;
+}
+
+// When an id of version 7 was made.
+std::optional<Time> time_of(const EventId& id) {
+  if (id.bytes[6] >> 4U != 7) return std::nullopt;
+  std::int64_t milliseconds = 0;
+  for (std::size_t i = 0; i < 6; ++i) milliseconds = milliseconds << 8 | id.bytes[i];
+  return Time(std::chrono::milliseconds(milliseconds));
+}
+
+class PgInspector final : public Inspector {
+ public:
+  explicit PgInspector(PgDatabasePtr database)
+      : database_(std::move(database)), queries_(database_->queries), connection_(database_->connect("inspector")) {}
+
+  StoreStatus status() override;
+  EventList list(const EventFilter& filter) override;
+  std::optional<EventStory> find(const EventId& id) override;
+  std::vector<Finding> examine() override;
+
+ private:
+  PgRows ask(const PgQuery& query, PgParameters parameters = {}) {
+    const PgStatement statement{&query, std::move(parameters)};
+    return std::move(connection_.transact(std::span(&statement, 1)).at(0));
+  }
+  std::int64_t first_seq_from(Time time, std::int64_t last);
+  void load_payload(EventView& event, std::shared_ptr<PGresult>& memory);
+
+  PgDatabasePtr database_;
+  const PgQueries& queries_;
+  PgConnection connection_;
+};
+
+StoreStatus PgInspector::status() {
+  const PgRows overall = ask(queries_.status, {std::to_string(exact_count_max)});
+  StoreStatus status{.store = "postgresql",
+                     .where = describe_postgres(database_->options.url),
+                     .schema_version = static_cast<int>(overall.integer(0, 0)),
+                     .now = overall.time(0, 1),
+                     .events = {.value = overall.integer(0, 2)}};
+  if (status.events.value > exact_count_max)
+    status.events = {.value = std::max(status.events.value, overall.integer(0, 3)), .exact = false};
+  const PgRows rows = ask(queries_.destinations, {std::to_string(exact_count_max)});
+  for (int row = 0; row < rows.size(); ++row) {
+    DestinationStatus destination{.name = std::string(rows.text(row, 0)),
+                                  .pending = {.value = rows.integer(row, 3), .exact = !rows.boolean(row, 4)},
+                                  .settled_last_minute = rows.integer(row, 7),
+                                  .shards = static_cast<int>(rows.integer(row, 1)),
+                                  .shards_owned = static_cast<int>(rows.integer(row, 2))};
+    if (!rows.null(row, 5)) destination.oldest_pending = rows.time(row, 5);
+    if (!rows.null(row, 6)) destination.last_settled = rows.time(row, 6);
+    status.destinations.push_back(std::move(destination));
+  }
+  const PgRows relays = ask(queries_.relays);
+  for (int row = 0; row < relays.size(); ++row)
+    status.relays.push_back({.id = std::string(relays.text(row, 0)),
+                             .name = std::string(relays.text(row, 1)),
+                             .alive = relays.boolean(row, 2),
+                             .last_seen = relays.time(row, 3),
+                             .destinations = nlohmann::json::parse(relays.text(row, 4)).get<std::vector<std::string>>(),
+                             .shards_owned = static_cast<int>(relays.integer(row, 5))});
+  return status;
+}
+
+EventList PgInspector::list(const EventFilter& filter) {
+  // Newest first without an index over all shards: looks at the last stretch of the log, then at longer ones.
+  const PgRows place = ask(queries_.place, {std::to_string(seq_max)});
+  const std::int64_t last = place.integer(0, 1);
+  const std::int64_t end = std::min(filter.before_seq.value_or(last + 1), last + 1);
+  for (std::int64_t stretch = std::max<std::int64_t>(1'000, 10LL * filter.limit);; stretch *= 10) {
+    const std::int64_t from = std::max<std::int64_t>(0, end - 1 - stretch);
+    const PgRows rows =
+        connection_.run({&queries_.list,
+                         {std::to_string(end), like(filter.topic), like(filter.type), like(filter.tenant),
+                          like(filter.aggregate_type), like(filter.aggregate_id), like(filter.key), text(filter.since),
+                          text(filter.until), std::to_string(filter.limit), std::to_string(from)}});
+    if (rows.size() < filter.limit && from > 0) continue;
+    return {.events = events_of(rows, 0), .memory = rows.memory()};
+  }
+}
+
+// The log has no index on ids. An id of version 7 names its time, and seq grows with time: so the search is
+// among the events of those minutes.
+std::optional<EventStory> PgInspector::find(const EventId& id) {
+  std::int64_t from = 0;
+  std::int64_t to = seq_max;
+  if (const auto time = time_of(id)) {
+    const std::int64_t last = ask(queries_.place, {std::to_string(seq_max)}).integer(0, 1);
+    from = first_seq_from(*time - clock_difference_max, last);
+    to = first_seq_from(*time + clock_difference_max, last);
+  }
+  const PgRows rows = connection_.run({&queries_.find, {id.to_string(), std::to_string(from), std::to_string(to)}});
+  if (rows.size() == 0) return std::nullopt;
+  EventStory story{.event = events_of(rows, 0).at(0)};
+  auto memory = std::make_shared<std::vector<std::shared_ptr<PGresult>>>();
+  memory->push_back(rows.memory());
+  if (story.event.payload_deferred) {
+    const PgRows payload =
+        connection_.run({&queries_.payload, {std::to_string(story.event.shard), std::to_string(story.event.seq)}});
+    if (payload.size() == 1) {
+      story.event.payload = payload.text(0, story.event.payload_is_json ? 0 : 1);
+      story.event.payload_deferred = false;
+      memory->push_back(payload.memory());
+    }
+  }
+  story.memory = memory;
+  const PgRows settled = ask(queries_.story, {std::to_string(story.event.shard), std::to_string(story.event.seq)});
+  for (int row = 0; row < settled.size(); ++row) {
+    EventAtDestination at{.destination = std::string(settled.text(row, 0)), .state = "pending"};
+    if (!settled.null(row, 1)) {
+      at.state = "published";
+      at.settled_at = settled.time(row, 1);
+    }
+    story.destinations.push_back(std::move(at));
+  }
+  return story;
+}
+
+// By halving: the least seq from which on events were written at or after `time`, about.
+std::int64_t PgInspector::first_seq_from(Time time, std::int64_t last) {
+  std::int64_t low = 0;
+  std::int64_t high = last + 1;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low) / 2;
+    const PgRows rows = ask(queries_.place, {std::to_string(middle)});
+    if (rows.null(0, 0) || rows.time(0, 0) >= time) {
+      high = middle;
+    } else {
+      low = middle + 1;
+    }
+  }
+  return low;
+}
+
+std::vector<Finding> PgInspector::examine() {
+  const PgQuery query{"examine", filled_in(postgres_sql::examine, "schema", database_->options.schema)};
+  const PgRows rows = connection_.run({&query});
+  std::vector<Finding> findings{
+      {Finding::Level::ok, "connection",
+       fmt::format("{}, server {}", describe_postgres(database_->options.url), connection_.server_version() / 10000),
+       ""}};
+  for (int row = 0; row < rows.size(); ++row) {
+    const std::string_view level = rows.text(row, 0);
+    findings.push_back({level == "ok"        ? Finding::Level::ok
+                        : level == "note"    ? Finding::Level::note
+                        : level == "warning" ? Finding::Level::warning
+                                             : Finding::Level::problem,
+                        std::string(rows.text(row, 1)), std::string(rows.text(row, 2)),
+                        std::string(rows.text(row, 3))});
+  }
+  if (connection_.pooled())
+    findings.push_back({Finding::Level::note, "pooler", "there is a pooler in between: relays poll for news",
+                        "give the relays a direct connection for the shortest delays"});
+  return findings;
+}
+
+}  // namespace
+
+std::unique_ptr<Inspector> postgres_inspector(const PgDatabasePtr& database) {
+  return std::make_unique<PgInspector>(database);
+}
+
+}  // namespace waybill

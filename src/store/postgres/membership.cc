@@ -1,0 +1,163 @@
+#include <algorithm>
+#include <utility>
+
+#include "waybill/error.h"
+
+#include "base/waker.h"
+#include "store/postgres/database.h"
+#include "store/postgres/snapshot.h"
+
+namespace waybill {
+namespace {
+
+// Transactions at most so old are found by one walk; see Snapshot::base.
+constexpr std::uint64_t reach = 200;
+
+// A relay's heartbeat, leases and sleep. The session holds the wake lock while the relay sleeps, so that a
+// producer that cannot have a share of it knows that it must notify.
+class PgMembership final : public Membership {
+ public:
+  PgMembership(PgDatabasePtr database, RelayIdentity relay)
+      : database_(std::move(database)),
+        queries_(database_->queries),
+        relay_(std::move(relay)),
+        connection_(database_->connect("keeper")) {
+    seen_ = current();
+    const PgQuery setting{"prepared", "SELECT current_setting('max_prepared_transactions')::integer"};
+    // NOTIFY would break an application's PREPARE TRANSACTION, and a pooler's session is not ours to sleep
+    // in.
+    can_sleep_ = !connection_.pooled() && connection_.run({&setting}).integer(0, 0) == 0;
+    if (connection_.pooled()) {
+      database_->log.info("there is a pooler in between: the relay polls instead of being told of news");
+      return;
+    }
+    if (!can_sleep_)
+      database_->log.info("max_prepared_transactions is not 0: the relay polls instead of being told of news");
+    connection_.script(filled_in("LISTEN {schema}_news; LISTEN {schema}_leases", "schema", database_->options.schema));
+    // A relay that is stopped in its sleep lets go of the lock.
+    if (connection_.server_version() >= 140000) connection_.script("SET idle_session_timeout = '15s'");
+  }
+
+  Pulse beat(std::span<const std::string> destinations) override {
+    const PgStatement statement{&queries_.beat,
+                                {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations),
+                                 seen_.to_string(), std::to_string(seen_.base(reach))}};
+    PgRows rows = connection_.run(statement);
+    Pulse pulse = read(rows);
+    if (pulse.shards.size() < destinations.size()) {
+      connection_.run({&queries_.enroll, {pg_array(destinations)}});
+      const bool news = pulse.news;
+      pulse = read(connection_.run(statement));
+      pulse.news = pulse.news || news;
+    }
+    return pulse;
+  }
+
+  std::vector<Lease> take(std::span<const Lease> free) override {
+    std::vector<std::string> destinations;
+    std::vector<std::int32_t> shards;
+    std::vector<std::int64_t> terms;
+    for (const Lease& lease : free) {
+      destinations.push_back(lease.destination);
+      shards.push_back(lease.shard);
+      terms.push_back(lease.term);
+    }
+    const PgRows rows = connection_.run(
+        {&queries_.take,
+         {relay_.id, pg_array(destinations), pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}});
+    std::vector<Lease> won;
+    for (int row = 0; row < rows.size(); ++row)
+      won.push_back({.destination = std::string(rows.text(row, 0)),
+                     .shard = static_cast<std::int32_t>(rows.integer(row, 1)),
+                     .term = rows.integer(row, 2)});
+    return won;
+  }
+
+  bool poll() override {
+    const PgRows rows = connection_.run({&queries_.news, {seen_.to_string(), std::to_string(seen_.base(reach))}});
+    saw(rows.text(0, 1));
+    return rows.boolean(0, 0);
+  }
+
+  // Tries for the lock, never waits for it: a request that waits behind one long transaction would make all
+  // other producers fail to get their share, and notify.
+  bool sleep() override {
+    if (!can_sleep_) return false;
+    locked_ = connection_.run({&queries_.sleep}).boolean(0, 0);
+    if (locked_) return true;
+    // If not even a share is to be had, another relay sleeps, and all producers notify already.
+    return !connection_.run({&queries_.awake}).boolean(0, 0);
+  }
+
+  void rise() override {
+    if (std::exchange(locked_, false)) connection_.run({&queries_.rise});
+  }
+
+  Told wait(Waker& waker, Steady deadline) override {
+    auto channels = connection_.notifications();
+    if (channels.empty()) {
+      waker.wait(deadline, connection_.socket());
+      channels = connection_.notifications();
+    }
+    const auto told = [&](std::string_view suffix) {
+      return std::any_of(channels.begin(), channels.end(),
+                         [&](const std::string& name) { return name.ends_with(suffix); });
+    };
+    if (told("_leases")) return Told::leases;
+    return told("_news") ? Told::news : Told::nothing;
+  }
+
+  void leave() override {
+    rise();
+    connection_.run({&queries_.leave, {relay_.id}});
+  }
+
+ private:
+  Snapshot current() {
+    const auto snapshot = Snapshot::parse(connection_.run({&queries_.start}).text(0, 0));
+    return snapshot.value_or(Snapshot{});
+  }
+
+  void saw(std::string_view text) {
+    if (auto snapshot = Snapshot::parse(text)) seen_ = std::move(*snapshot);
+  }
+
+  Pulse read(const PgRows& rows) {
+    Pulse pulse{.next_expiry = relay_.lease};
+    for (int row = 0; row < rows.size(); ++row) {
+      const std::string_view kind = rows.text(row, 0);
+      if (kind == "lease") {
+        const Lease lease{.destination = std::string(rows.text(row, 1)),
+                          .shard = static_cast<std::int32_t>(rows.integer(row, 2)),
+                          .term = rows.integer(row, 3)};
+        (rows.boolean(row, 4) ? pulse.mine : pulse.free).push_back(lease);
+      } else if (kind == "destination") {
+        const std::string name(rows.text(row, 1));
+        pulse.shards[name] = static_cast<int>(rows.integer(row, 2));
+        pulse.relays[name] = static_cast<int>(rows.integer(row, 3)) + 1;
+      } else {
+        if (!rows.null(row, 3))
+          pulse.next_expiry = std::min(pulse.next_expiry, std::chrono::milliseconds(rows.integer(row, 3)));
+        pulse.news = rows.boolean(row, 4);
+        saw(rows.text(row, 5));
+      }
+    }
+    return pulse;
+  }
+
+  PgDatabasePtr database_;
+  const PgQueries& queries_;
+  const RelayIdentity relay_;
+  PgConnection connection_;
+  Snapshot seen_;
+  bool can_sleep_ = false;
+  bool locked_ = false;
+};
+
+}  // namespace
+
+std::unique_ptr<Membership> postgres_membership(const PgDatabasePtr& database, const RelayIdentity& relay) {
+  return std::make_unique<PgMembership>(database, relay);
+}
+
+}  // namespace waybill

@@ -1,0 +1,199 @@
+-- The log and what the relays keep about it. oldest_program: 1
+--
+-- {schema}, {shards} and {slot_seconds} are filled in by migrate. Events are never updated: they are written by
+-- applications, read by relays, and emptied out slot by slot.
+
+-- A UUID of version 7 (RFC 9562): milliseconds since 1970, then random.
+CREATE FUNCTION {schema}.new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SAFE AS $$
+  SELECT encode(set_bit(set_bit(overlay(uuid_send(gen_random_uuid())
+           PLACING substring(int8send((extract(epoch FROM clock_timestamp()) * 1000)::bigint) FROM 3)
+           FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::uuid
+$$;
+
+-- Which shard a key belongs to; an event without key and aggregate is its own key. Fixed for ever: another number of
+-- shards would split keys and make every cursor worthless.
+CREATE FUNCTION {schema}.shard_of(tenant text, key text, aggregate_type text, aggregate_id text, id uuid)
+RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT (CASE WHEN key IS NOT NULL THEN hashtextextended(key, hashtextextended(tenant, 0))
+               WHEN aggregate_id IS NOT NULL
+               THEN hashtextextended(aggregate_type || '/' || aggregate_id, hashtextextended(tenant, 0))
+               ELSE uuid_hash_extended(id, 0) END & 9223372036854775807) % {shards}
+$$;
+
+CREATE TABLE {schema}.event (
+  -- The store's own columns. Applications cannot write them.
+  seq            bigint NOT NULL GENERATED ALWAYS AS IDENTITY (CACHE 1),
+  xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  slot           smallint NOT NULL
+                   DEFAULT ((extract(epoch FROM clock_timestamp())::bigint / {slot_seconds}) % 8)::smallint,
+  shard          smallint NOT NULL GENERATED ALWAYS AS (
+                   (CASE WHEN key IS NOT NULL THEN hashtextextended(key, hashtextextended(tenant, 0))
+                         WHEN aggregate_id IS NOT NULL
+                         THEN hashtextextended(aggregate_type || '/' || aggregate_id, hashtextextended(tenant, 0))
+                         ELSE uuid_hash_extended(id, 0) END & 9223372036854775807) % {shards}) STORED,
+  octets         integer NOT NULL GENERATED ALWAYS AS (
+                   coalesce(octet_length(payload::text), octet_length(payload_bytes))) STORED,
+  created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
+  -- Wakes a relay, if all of them sleep: a relay that sleeps holds this lock alone, so whoever gets a share of it knows
+  -- that somebody is awake, and sends nothing.
+  woke           boolean NOT NULL DEFAULT (
+                   CASE WHEN pg_try_advisory_xact_lock_shared(hashtextextended('{schema} wake', 0)) THEN false
+                        ELSE pg_notify('{schema}_news', '') IS NOT NULL END),
+
+  -- The contract. Only topic and one of the payloads are required.
+  id             uuid NOT NULL DEFAULT {schema}.new_id(),
+  tenant         text NOT NULL DEFAULT 'default' CHECK (octet_length(tenant) BETWEEN 1 AND 255),
+  topic          text NOT NULL CHECK (octet_length(topic) BETWEEN 1 AND 255),
+  type           text CHECK (octet_length(type) BETWEEN 1 AND 255),
+  aggregate_type text CHECK (octet_length(aggregate_type) BETWEEN 1 AND 255),
+  aggregate_id   text CHECK (octet_length(aggregate_id) BETWEEN 1 AND 512),
+  version        bigint,
+  key            text CHECK (octet_length(key) BETWEEN 1 AND 512),
+  payload        json,
+  payload_bytes  bytea,
+  content_type   text CHECK (octet_length(content_type) BETWEEN 1 AND 255),
+  metadata       json CHECK (json_typeof(metadata) = 'object' AND octet_length(metadata::text) <= 65536),
+  headers        json CHECK (json_typeof(headers) = 'object' AND octet_length(headers::text) <= 16384),
+  routing_key    text CHECK (octet_length(routing_key) BETWEEN 1 AND 255),
+  schema_id      text CHECK (octet_length(schema_id) BETWEEN 1 AND 255),
+  schema_version integer,
+  occurred_at    timestamptz,
+  not_before     timestamptz,
+  expires_at     timestamptz,
+  attempts_max   integer CHECK (attempts_max >= 1),
+  dedup_key      text CHECK (octet_length(dedup_key) BETWEEN 1 AND 512),
+  CONSTRAINT "exactly one of payload and payload_bytes must be given"
+    CHECK ((payload IS NULL) <> (payload_bytes IS NULL)),
+  CONSTRAINT "payload must be at most 786432 bytes" CHECK (octets <= 786432),
+  CONSTRAINT "aggregate_type and aggregate_id go together" CHECK ((aggregate_type IS NULL) = (aggregate_id IS NULL))
+) PARTITION BY LIST (slot);
+
+CREATE TABLE {schema}.event_0 PARTITION OF {schema}.event FOR VALUES IN (0);
+CREATE TABLE {schema}.event_1 PARTITION OF {schema}.event FOR VALUES IN (1);
+CREATE TABLE {schema}.event_2 PARTITION OF {schema}.event FOR VALUES IN (2);
+CREATE TABLE {schema}.event_3 PARTITION OF {schema}.event FOR VALUES IN (3);
+CREATE TABLE {schema}.event_4 PARTITION OF {schema}.event FOR VALUES IN (4);
+CREATE TABLE {schema}.event_5 PARTITION OF {schema}.event FOR VALUES IN (5);
+CREATE TABLE {schema}.event_6 PARTITION OF {schema}.event FOR VALUES IN (6);
+CREATE TABLE {schema}.event_7 PARTITION OF {schema}.event FOR VALUES IN (7);
+
+-- Exactly these two: with others the planner finds ways that cost a hundred times as much.
+CREATE INDEX event_by_xid ON {schema}.event (shard, xid, seq);
+CREATE INDEX event_by_seq ON {schema}.event (shard, seq);
+
+-- The first event of each dedup key. A later one with the same key is not written.
+CREATE TABLE {schema}.dedup (
+  tenant     text NOT NULL,
+  key        text NOT NULL,
+  id         uuid NOT NULL,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (tenant, key)
+);
+
+CREATE FUNCTION {schema}.skip_duplicate() RETURNS trigger LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  INSERT INTO {schema}.dedup (tenant, key, id) VALUES (NEW.tenant, NEW.dedup_key, NEW.id) ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    RETURN NULL;
+  END IF;
+  RETURN NEW;
+END $$;
+
+CREATE TRIGGER skip_duplicate BEFORE INSERT ON {schema}.event
+FOR EACH ROW WHEN (NEW.dedup_key IS NOT NULL) EXECUTE FUNCTION {schema}.skip_duplicate();
+
+-- The id of the event that used a dedup key first, for one who has just been refused it.
+CREATE FUNCTION {schema}.first_id(tenant text, dedup_key text) RETURNS uuid LANGUAGE sql STABLE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT id FROM {schema}.dedup d WHERE d.tenant = first_id.tenant AND d.key = first_id.dedup_key
+$$;
+
+-- Enqueues an event in the current transaction; returns its id, or that of the first with the same dedup key.
+-- serialize: events of one key then follow the order of the transactions' first enqueue, by a lock until their end.
+CREATE FUNCTION {schema}.enqueue(
+  topic text, payload json DEFAULT NULL, type text DEFAULT NULL, aggregate_type text DEFAULT NULL,
+  aggregate_id text DEFAULT NULL, version bigint DEFAULT NULL, key text DEFAULT NULL, payload_bytes bytea DEFAULT NULL,
+  content_type text DEFAULT NULL, metadata json DEFAULT NULL, headers json DEFAULT NULL, routing_key text DEFAULT NULL,
+  schema_id text DEFAULT NULL, schema_version integer DEFAULT NULL, occurred_at timestamptz DEFAULT NULL,
+  not_before timestamptz DEFAULT NULL, expires_at timestamptz DEFAULT NULL, attempts_max integer DEFAULT NULL,
+  dedup_key text DEFAULT NULL, tenant text DEFAULT 'default', id uuid DEFAULT NULL, serialize boolean DEFAULT false)
+RETURNS uuid LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  own_id uuid := coalesce(enqueue.id, {schema}.new_id());
+BEGIN
+  IF enqueue.serialize THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended(
+      coalesce(enqueue.key, enqueue.aggregate_type || '/' || enqueue.aggregate_id, own_id::text),
+      hashtextextended(enqueue.tenant, 1)));
+  END IF;
+  INSERT INTO {schema}.event (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload,
+    payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, not_before,
+    expires_at, attempts_max, dedup_key)
+  VALUES (own_id, enqueue.tenant, enqueue.topic, enqueue.type, enqueue.aggregate_type, enqueue.aggregate_id,
+    enqueue.version, enqueue.key, enqueue.payload, enqueue.payload_bytes, enqueue.content_type, enqueue.metadata,
+    enqueue.headers, enqueue.routing_key, enqueue.schema_id, enqueue.schema_version, enqueue.occurred_at,
+    enqueue.not_before, enqueue.expires_at, enqueue.attempts_max, enqueue.dedup_key);
+  IF NOT FOUND THEN
+    RETURN {schema}.first_id(enqueue.tenant, enqueue.dedup_key);
+  END IF;
+  RETURN own_id;
+END $$;
+
+-- Whose log this is. Checked on every connection: transaction numbers of another cluster mean nothing here.
+CREATE TABLE {schema}.identity (
+  one               boolean PRIMARY KEY DEFAULT true CHECK (one),
+  system_identifier bigint NOT NULL,
+  database          oid NOT NULL,
+  shards            smallint NOT NULL,
+  slot_seconds      bigint NOT NULL
+);
+INSERT INTO {schema}.identity (system_identifier, database, shards, slot_seconds)
+SELECT s.system_identifier, d.oid, {shards}, {slot_seconds}
+FROM pg_control_system() s, pg_database d WHERE d.datname = current_database();
+
+CREATE TABLE {schema}.destination (
+  name       text PRIMARY KEY,
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+
+-- One row for each relay, renewed once a second. A lease is free when its owner's time has run out.
+CREATE TABLE {schema}.relay (
+  id           text PRIMARY KEY,
+  name         text NOT NULL,
+  alive_until  timestamptz NOT NULL,
+  last_seen    timestamptz NOT NULL,
+  destinations text[] NOT NULL
+) WITH (fillfactor = 40);
+
+-- Written only when a shard changes hands. The unique index over the term makes a change of hands an update of a key,
+-- which waits for every transaction that holds the row FOR KEY SHARE: that is the fence.
+CREATE TABLE {schema}.lease (
+  destination text NOT NULL REFERENCES {schema}.destination (name) ON DELETE CASCADE,
+  shard       smallint NOT NULL,
+  term        bigint NOT NULL DEFAULT 0,
+  owner       text,
+  since       timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (destination, shard),
+  UNIQUE (destination, shard, term)
+) WITH (fillfactor = 40);
+
+-- How far each destination is, appended, never updated: the newest row of a shard counts, the older ones tell when.
+-- An event is settled if it is visible in `settled`, or visible in `walking` with a seq up to `upto`.
+CREATE TABLE {schema}.cursor (
+  id          bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY (CACHE 1),
+  destination text NOT NULL,
+  shards      smallint[] NOT NULL,
+  settled     pg_snapshot NOT NULL,
+  walking     pg_snapshot,
+  upto        bigint,
+  floor       bigint,
+  ceiling     bigint,
+  hi          xid8 NOT NULL,  -- the end of `walking`, or else of `settled`
+  count       bigint NOT NULL,
+  settled_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+  CHECK ((walking IS NULL) = (upto IS NULL))
+);
+CREATE INDEX cursor_newest ON {schema}.cursor (destination, id);
+CREATE INDEX cursor_by_hi ON {schema}.cursor (destination, hi, id);

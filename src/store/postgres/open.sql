@@ -1,0 +1,8 @@
+-- The newest cursor of each shard whose lease is ours; no cursor yet: nulls.
+-- $1 destination, $2 owner, $3 shards, $4 terms
+SELECT l.shard, c.settled::text, c.walking::text, c.upto, c.floor, c.ceiling
+FROM unnest($3::smallint[], $4::bigint[]) AS m (shard, term)
+JOIN {schema}.lease l ON l.destination = $1 AND l.shard = m.shard AND l.term = m.term AND l.owner = $2
+LEFT JOIN LATERAL (
+  SELECT * FROM {schema}.cursor c WHERE c.destination = $1 AND m.shard = ANY (c.shards)
+  ORDER BY c.destination, c.id DESC LIMIT 1) c ON true

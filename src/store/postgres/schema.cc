@@ -1,0 +1,105 @@
+#include <array>
+
+#include <fmt/format.h>
+
+#include "postgres_sql.h"
+#include "store/postgres/database.h"
+
+namespace waybill {
+namespace {
+
+struct Migration {
+  int version;
+  int oldest_program;
+  std::string_view sql;
+};
+
+constexpr std::array migrations{Migration{1, 1, postgres_sql::m001_event}};
+static_assert(migrations.back().version == postgres_schema_version);
+
+// The log is a ring of 8 slots; a slot is emptied when all in it is older than the retention.
+constexpr int slots_of_retention = 6;
+
+class PgSchema final : public Schema {
+ public:
+  explicit PgSchema(PgDatabasePtr database) : database_(std::move(database)) {}
+
+  SchemaState state() override {
+    PgConnection connection(database_->options.url, "schema");
+    const int version = this->version(connection);
+    if (version == 0) return {.version = 0, .newest_known = postgres_schema_version, .oldest_program = 0};
+    const PgQuery query{"oldest", fill("SELECT max(oldest_program) FROM {schema}.migration")};
+    return {.version = version,
+            .newest_known = postgres_schema_version,
+            .oldest_program = static_cast<int>(connection.run({&query}).integer(0, 0))};
+  }
+
+  std::string print() const override {
+    std::string sql = "BEGIN;\n" + preamble();
+    for (const Migration& migration : migrations)
+      sql += fmt::format("\n{}\n{}", fill(migration.sql), record(migration));
+    return sql + "\n" + fill(postgres_sql::grants) + "COMMIT;\n";
+  }
+
+  // Everything in one transaction, under a lock that a second migrate waits for; no other lock is waited for
+  // longer than a few seconds, since whoever comes behind us in a queue for it waits as well.
+  std::vector<int> migrate() override {
+    PgConnection connection(database_->options.url, "migrate");
+    connection.script(
+        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('waybill migrate', 0)); "
+        "SET LOCAL lock_timeout = '5s'; SET LOCAL client_min_messages = warning;");
+    const int present = version(connection);
+    if (present == 0) connection.script(preamble());
+    std::vector<int> applied;
+    for (const Migration& migration : migrations) {
+      if (migration.version <= present) continue;
+      connection.script(fill(migration.sql));
+      connection.script(record(migration));
+      applied.push_back(migration.version);
+    }
+    if (present <= postgres_schema_version) connection.script(fill(postgres_sql::grants));
+    connection.script("COMMIT");
+    return applied;
+  }
+
+ private:
+  int version(PgConnection& connection) const {
+    const PgQuery there{"there", "SELECT to_regclass($1) IS NOT NULL"};
+    if (!connection.run({&there, {database_->options.schema + ".migration"}}).boolean(0, 0)) return 0;
+    const PgQuery query{"version", fill("SELECT coalesce(max(version), 0) FROM {schema}.migration")};
+    return static_cast<int>(connection.run({&query}).integer(0, 0));
+  }
+
+  std::string fill(std::string_view text) const {
+    const auto slot =
+        std::chrono::duration_cast<std::chrono::seconds>(database_->options.retention) / slots_of_retention;
+    std::string sql = filled_in(text, "schema", database_->options.schema);
+    sql = filled_in(sql, "shards", std::to_string(database_->options.shards));
+    return filled_in(sql, "slot_seconds", std::to_string(std::max<std::int64_t>(1, slot.count())));
+  }
+
+  std::string preamble() const {
+    return fill(
+        "CREATE SCHEMA IF NOT EXISTS {schema};\n"
+        "CREATE TABLE {schema}.migration (\n"
+        "  version        integer PRIMARY KEY,\n"
+        "  oldest_program integer NOT NULL,  -- A program must know at least this version.\n"
+        "  applied_at     timestamptz NOT NULL DEFAULT clock_timestamp()\n"
+        ");\n");
+  }
+
+  std::string record(const Migration& migration) const {
+    return fill(fmt::format("INSERT INTO {{schema}}.migration (version, oldest_program) VALUES ({}, {});\n",
+                            migration.version, migration.oldest_program));
+  }
+
+  PgDatabasePtr database_;
+};
+
+}  // namespace
+
+std::unique_ptr<Schema> postgres_schema(const PgDatabasePtr& database) {
+  return std::make_unique<PgSchema>(database);
+}
+
+}  // namespace waybill

@@ -1,0 +1,486 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "base/assert.h"
+#include "store/postgres/database.h"
+#include "store/postgres/snapshot.h"
+
+namespace waybill {
+namespace {
+
+// What one walk may pass of what it has seen already, in events; see Snapshot::base.
+constexpr double rows_passed_max = 2'000;
+
+// The events between two snapshots: visible in `walking`, not in `settled`.
+struct PgWindow final : Window {
+  Snapshot settled;
+  Snapshot walking;
+  // See Snapshot::base. Must not change during a walk, but may become settled.xmax: then all that became
+  // visible of transactions open at `settled` is looked up one by one, which is right wherever the walk
+  // stands.
+  std::uint64_t base = 0;
+  // All its events lie above the floor, up to the ceiling, but for what old transactions wrote.
+  std::int64_t floor = 0;
+  std::int64_t ceiling = 0;
+};
+
+// Where the reading of one shard is.
+struct Place {
+  std::int64_t term = 0;
+  Snapshot settled{};  // Everything visible here has been read.
+  // The window being walked through; none: the next read probes for one.
+  std::shared_ptr<const PgWindow> walk{};
+  std::int64_t last = 0;  // of the walk
+};
+
+// Reads windows and saves cursors for one destination (design: "an insert-only log read by snapshot
+// windows"). A small window is read by one probe, whose transaction also saves what was settled; its commit
+// is synchronous, and only after it has returned are the events handed out. A large one is walked through in
+// chunks, the next one being read ahead while the relay publishes.
+class PgSession final : public Session {
+ public:
+  PgSession(PgDatabasePtr database, std::string owner, std::string destination)
+      : database_(std::move(database)),
+        queries_(database_->queries),
+        owner_(std::move(owner)),
+        destination_(std::move(destination)),
+        connection_(database_->connect("relay " + destination_)) {}
+
+  std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override;
+  void close(std::span<const std::int32_t> shards) override;
+  Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override;
+  std::shared_ptr<const void> load(EventView& event) override;
+  void release(std::span<const Lease> leases) override;
+
+ private:
+  struct Row {  // of the cursor table
+    std::vector<std::int32_t> shards{};
+    std::string settled{};
+    std::optional<std::string> walking{};
+    std::optional<std::int64_t> upto{};
+    std::int64_t floor = 0;
+    std::int64_t ceiling = 0;
+    std::int64_t count = 0;
+  };
+
+  void finish_read_ahead();
+  void read_ahead(const Appetite& appetite);
+  std::vector<Row> rows_of(std::span<const Settlement> settled) const;
+  PgStatement settle_statement(const std::vector<Row>& rows) const;
+  PgStatement fence_statement(std::int32_t shard) const;
+  PgStatement probe_statement(std::span<const std::int32_t> shards, int limit) const;
+  PgStatement walk_statement(std::span<const std::int32_t> shards, int limit) const;
+  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, int limit, Reading& reading);
+  void begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking);
+  void take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit);
+  void hand_out(std::span<const std::int32_t> shards, Reading& reading);
+  void write_first_cursor(std::span<const std::int32_t> shards, Start start);
+  int limit_of(const Appetite& appetite) const;
+  std::uint64_t reach() const;
+  void learn(std::size_t events, std::size_t bytes, std::uint64_t transactions);
+
+  PgDatabasePtr database_;
+  const PgQueries& queries_;
+  const std::string owner_;
+  const std::string destination_;
+  PgConnection connection_;
+  std::map<std::int32_t, Place> places_;
+  std::map<std::int32_t, Chunk> ready_;  // walked, not handed out yet
+  std::vector<std::int32_t> ahead_;      // shards whose next chunk is on its way
+  int ahead_limit_ = 0;
+  double bytes_per_event_ = 1'000;
+  double events_per_transaction_ = 1;
+};
+
+std::vector<std::int32_t> shards_with(const std::map<std::int32_t, Place>& places, std::span<const std::int32_t> among,
+                                      bool walking) {
+  std::vector<std::int32_t> shards;
+  for (const std::int32_t shard : among)
+    if ((places.at(shard).walk != nullptr) == walking) shards.push_back(shard);
+  return shards;
+}
+
+Snapshot snapshot_of(std::string_view text) {
+  auto snapshot = Snapshot::parse(text);
+  WAYBILL_ASSERT(snapshot);
+  return *snapshot;
+}
+
+// --- Beginning and ending
+// -------------------------------------------------------------------------------------------
+
+std::vector<std::int32_t> PgSession::open(std::span<const Lease> leases, Start start) {
+  finish_read_ahead();
+  std::vector<std::int32_t> shards;
+  std::vector<std::int64_t> terms;
+  for (const Lease& lease : leases) {
+    shards.push_back(lease.shard);
+    terms.push_back(lease.term);
+  }
+  const PgStatement statement{&queries_.open,
+                              {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}};
+  const PgStatement now{&queries_.start};
+  for (int attempt = 0;; ++attempt) {
+    const auto results = connection_.transact(std::vector{statement, now});
+    const PgRows& rows = results[0];
+    const Snapshot present = snapshot_of(results[1].text(0, 0));
+    std::vector<std::int32_t> opened;
+    std::vector<std::int32_t> fresh;
+    for (int row = 0; row < rows.size(); ++row) {
+      const auto shard = static_cast<std::int32_t>(rows.integer(row, 0));
+      opened.push_back(shard);
+      if (rows.null(row, 1)) {
+        fresh.push_back(shard);
+        continue;
+      }
+      Place place{.settled = snapshot_of(rows.text(row, 1))};
+      const std::uint64_t end = rows.null(row, 2) ? place.settled.xmax : snapshot_of(rows.text(row, 2)).xmax;
+      if (end > present.xmax)
+        throw Error(
+            Remedy::fix_config,
+            fmt::format("postgresql: destination '{}' has settled transactions that this server has not seen yet "
+                        "(restored to an earlier time?). Nothing is sent; 'waybill anchor --dry-run' shows how "
+                        "to go on",
+                        destination_));
+      if (!rows.null(row, 2)) {
+        auto window = std::make_shared<PgWindow>();
+        window->settled = place.settled;
+        window->walking = snapshot_of(rows.text(row, 2));
+        window->base = place.settled.xmax;
+        window->floor = rows.integer(row, 4);
+        window->ceiling = rows.integer(row, 5);
+        place.walk = window;
+        place.last = rows.integer(row, 3);
+      }
+      places_[shard] = std::move(place);
+    }
+    for (std::size_t i = 0; i < shards.size(); ++i)
+      if (const auto place = places_.find(shards[i]); place != places_.end()) place->second.term = terms[i];
+    if (fresh.empty()) return opened;
+    WAYBILL_ASSERT(attempt < 3);
+    for (const std::int32_t shard : fresh)
+      places_[shard].term =
+          leases[static_cast<std::size_t>(std::find(shards.begin(), shards.end(), shard) - shards.begin())].term;
+    write_first_cursor(fresh, start);
+  }
+}
+
+// The snapshot is taken in a transaction of its own: one that has written counts itself as visible.
+void PgSession::write_first_cursor(std::span<const std::int32_t> shards, Start start) {
+  Snapshot settled;
+  if (start == Start::now) settled = snapshot_of(connection_.run({&queries_.start}).text(0, 0));
+  const std::vector rows{Row{.shards = {shards.begin(), shards.end()}, .settled = settled.to_string()}};
+  connection_.transact(std::vector{settle_statement(rows)});
+}
+
+void PgSession::close(std::span<const std::int32_t> shards) {
+  for (const std::int32_t shard : shards) {
+    places_.erase(shard);
+    ready_.erase(shard);
+  }
+}
+
+void PgSession::release(std::span<const Lease> leases) {
+  finish_read_ahead();
+  std::vector<std::int32_t> shards;
+  std::vector<std::int64_t> terms;
+  for (const Lease& lease : leases) {
+    shards.push_back(lease.shard);
+    terms.push_back(lease.term);
+  }
+  connection_.run(
+      {&queries_.release, {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}});
+}
+
+// --- Settle and claim
+// -----------------------------------------------------------------------------------------------
+
+Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite& appetite) {
+  finish_read_ahead();
+  Reading reading;
+  const int limit = limit_of(appetite);
+  std::vector<std::int32_t> probing = shards_with(places_, appetite.shards, false);
+  std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
+
+  std::vector<PgStatement> statements;
+  if (!settled.empty()) {
+    statements.push_back(settle_statement(rows_of(settled)));
+  } else if (!probing.empty()) {
+    statements.push_back(fence_statement(probing.front()));
+  }
+  if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+  bool fenced = true;
+  if (!statements.empty()) {
+    const auto results = connection_.transact(statements);
+    fenced = results[0].size() > 0;
+    if (settled.empty()) {
+      if (!fenced) reading.lost.push_back(probing.front());
+    } else {
+      std::vector<std::int32_t> kept;
+      for (int row = 0; row < results[0].size(); ++row)
+        kept.push_back(static_cast<std::int32_t>(results[0].integer(row, 0)));
+      for (const Settlement& settlement : settled)
+        if (std::find(kept.begin(), kept.end(), settlement.shard) == kept.end())
+          reading.lost.push_back(settlement.shard);
+    }
+    // Without a lock nothing was written, so the commit has not reached the disk: what was seen may yet be
+    // undone.
+    if (fenced && !probing.empty()) take_probed(results[1], probing, limit, reading);
+  }
+  hand_out(appetite.shards, reading);
+  std::erase_if(reading.chunks, [&](const Chunk& chunk) {
+    return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
+  });
+  read_ahead(appetite);
+  return reading;
+}
+
+// One row for all shards that have come to the same place: when nothing much goes on, that is all of them.
+std::vector<PgSession::Row> PgSession::rows_of(std::span<const Settlement> settled) const {
+  std::vector<Row> rows;
+  for (const Settlement& settlement : settled) {
+    const auto& window = static_cast<const PgWindow&>(*settlement.window);
+    Row row{.shards = {settlement.shard}, .count = settlement.count};
+    if (settlement.window_done) {
+      row.settled = window.walking.to_string();
+    } else {
+      row.settled = window.settled.to_string();
+      row.walking = window.walking.to_string();
+      row.upto = settlement.seq;
+      row.floor = window.floor;
+      row.ceiling = window.ceiling;
+    }
+    const auto same = std::find_if(rows.begin(), rows.end(), [&](const Row& other) {
+      return !row.walking && !other.walking && other.settled == row.settled;
+    });
+    if (same == rows.end()) {
+      rows.push_back(std::move(row));
+    } else {
+      same->shards.push_back(settlement.shard);
+      same->count += settlement.count;
+    }
+  }
+  return rows;
+}
+
+PgStatement PgSession::settle_statement(const std::vector<Row>& rows) const {
+  std::vector<std::int32_t> shards;
+  std::vector<std::int64_t> terms;
+  std::vector<std::size_t> row_of_shard;
+  std::vector<std::string> settled;
+  std::vector<std::optional<std::string>> walking;
+  std::vector<std::optional<std::string>> upto;
+  std::vector<std::int64_t> floors;
+  std::vector<std::int64_t> ceilings;
+  std::vector<std::int64_t> counts;
+  for (const Row& row : rows) {
+    settled.push_back(row.settled);
+    walking.push_back(row.walking);
+    upto.push_back(row.upto ? std::optional(std::to_string(*row.upto)) : std::nullopt);
+    floors.push_back(row.floor);
+    ceilings.push_back(row.ceiling);
+    counts.push_back(row.count);
+    for (const std::int32_t shard : row.shards) {
+      shards.push_back(shard);
+      terms.push_back(places_.at(shard).term);
+      row_of_shard.push_back(settled.size());
+    }
+  }
+  return {&queries_.settle,
+          {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms),
+           pg_array<std::size_t>(row_of_shard), pg_array(settled), pg_array(walking), pg_array(upto),
+           pg_array<std::int64_t>(floors), pg_array<std::int64_t>(ceilings), pg_array<std::int64_t>(counts)}};
+}
+
+PgStatement PgSession::fence_statement(std::int32_t shard) const {
+  return {&queries_.fence, {destination_, owner_, std::to_string(shard), std::to_string(places_.at(shard).term)}};
+}
+
+PgStatement PgSession::probe_statement(std::span<const std::int32_t> shards, int limit) const {
+  std::vector<std::string> settled;
+  std::vector<std::uint64_t> bases;
+  for (const std::int32_t shard : shards) {
+    settled.push_back(places_.at(shard).settled.to_string());
+    bases.push_back(places_.at(shard).settled.base(reach()));
+  }
+  return {&queries_.probe,
+          {pg_array<std::int32_t>(shards), pg_array(settled), pg_array<std::uint64_t>(bases), std::to_string(limit)}};
+}
+
+// A window of at most `limit` events is complete: in the order of seq it is the lane's next chunk. A larger
+// one is walked through.
+void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, int limit, Reading& reading) {
+  const Snapshot present = snapshot_of(rows.text(0, event_columns_count));
+  std::map<std::int32_t, std::vector<EventView>> found;
+  for (EventView& event : events_of(rows, 1)) found[event.shard].push_back(event);
+  std::vector<std::int32_t> large;
+  for (const std::int32_t shard : shards) {
+    auto& events = found[shard];
+    if (std::ssize(events) > limit) {
+      large.push_back(shard);
+      continue;
+    }
+    Place& place = places_.at(shard);
+    if (events.empty() && place.settled == present) continue;
+    std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
+    auto window = std::make_shared<PgWindow>();
+    window->settled = place.settled;
+    window->walking = present;
+    window->floor = events.empty() ? 0 : events.front().seq - 1;
+    window->ceiling = events.empty() ? 0 : events.back().seq;
+    Chunk chunk{.shard = shard, .window = window, .ends_window = true, .memory = rows.memory()};
+    for (const EventView& event : events) chunk.bytes += bytes_of(event);
+    learn(events.size(), chunk.bytes, present.xmax - place.settled.xmax);
+    chunk.events = std::move(events);
+    reading.chunks.push_back(std::move(chunk));
+    place.settled = present;
+  }
+  if (!large.empty()) begin_walks(large, present);
+}
+
+void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking) {
+  std::vector<std::string> settled;
+  std::vector<std::uint64_t> bases;
+  for (const std::int32_t shard : shards) {
+    settled.push_back(places_.at(shard).settled.to_string());
+    bases.push_back(places_.at(shard).settled.base(reach()));
+  }
+  const PgStatement statement{&queries_.bounds,
+                              {pg_array<std::int32_t>(shards), pg_array(settled), pg_array<std::uint64_t>(bases)}};
+  const PgRows bounds = connection_.transact(std::span(&statement, 1)).at(0);
+  for (int row = 0; row < bounds.size(); ++row) {
+    const auto shard = static_cast<std::int32_t>(bounds.integer(row, 0));
+    Place& place = places_.at(shard);
+    auto window = std::make_shared<PgWindow>();
+    window->settled = place.settled;
+    window->walking = walking;
+    window->base = bases[static_cast<std::size_t>(std::find(shards.begin(), shards.end(), shard) - shards.begin())];
+    window->floor = bounds.integer(row, 1);
+    window->ceiling = bounds.integer(row, 2);
+    place.walk = window;
+    place.last = 0;
+  }
+}
+
+PgStatement PgSession::walk_statement(std::span<const std::int32_t> shards, int limit) const {
+  std::vector<std::string> settled;
+  std::vector<std::string> walking;
+  std::vector<std::uint64_t> bases;
+  std::vector<std::int64_t> last;
+  std::vector<std::int64_t> floors;
+  std::vector<std::int64_t> ceilings;
+  for (const std::int32_t shard : shards) {
+    const Place& place = places_.at(shard);
+    settled.push_back(place.walk->settled.to_string());
+    walking.push_back(place.walk->walking.to_string());
+    bases.push_back(place.walk->base);
+    last.push_back(place.last);
+    floors.push_back(place.walk->floor);
+    ceilings.push_back(place.walk->ceiling);
+  }
+  return {&queries_.walk,
+          {pg_array<std::int32_t>(shards), pg_array(settled), pg_array(walking), pg_array<std::uint64_t>(bases),
+           pg_array<std::int64_t>(last), pg_array<std::int64_t>(floors), pg_array<std::int64_t>(ceilings),
+           std::to_string(limit)}};
+}
+
+void PgSession::take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit) {
+  std::map<std::int32_t, std::vector<EventView>> found;
+  for (EventView& event : events_of(rows, 0)) found[event.shard].push_back(event);
+  for (const std::int32_t shard : shards) {
+    const auto where = places_.find(shard);
+    if (where == places_.end()) continue;  // closed meanwhile
+    Place& place = where->second;
+    auto& events = found[shard];
+    Chunk chunk{
+        .shard = shard, .window = place.walk, .ends_window = std::ssize(events) < limit, .memory = rows.memory()};
+    for (const EventView& event : events) chunk.bytes += bytes_of(event);
+    learn(events.size(), chunk.bytes, 0);
+    if (!events.empty()) place.last = events.back().seq;
+    if (chunk.ends_window) {
+      place.settled = place.walk->walking;
+      place.walk.reset();
+    }
+    chunk.events = std::move(events);
+    ready_[shard] = std::move(chunk);
+  }
+}
+
+// Chunks of walks that were read ahead. Where one is still to be read, an empty one says so.
+void PgSession::hand_out(std::span<const std::int32_t> shards, Reading& reading) {
+  for (const std::int32_t shard : shards) {
+    const auto chunk = ready_.find(shard);
+    if (chunk != ready_.end()) {
+      reading.chunks.push_back(std::move(chunk->second));
+      ready_.erase(chunk);
+    } else if (const Place& place = places_.at(shard); place.walk) {
+      reading.chunks.push_back({.shard = shard, .window = place.walk, .ends_window = false});  // more to come
+    }
+  }
+}
+
+// --- Reading ahead
+// --------------------------------------------------------------------------------------------------
+
+void PgSession::read_ahead(const Appetite& appetite) {
+  ahead_ = shards_with(places_, appetite.shards, true);
+  std::erase_if(ahead_, [&](std::int32_t shard) { return ready_.contains(shard); });
+  if (ahead_.empty()) return;
+  ahead_limit_ = limit_of(appetite);
+  const PgStatement statement = walk_statement(ahead_, ahead_limit_);
+  connection_.send(std::span(&statement, 1));
+}
+
+void PgSession::finish_read_ahead() {
+  if (ahead_.empty()) return;
+  const std::vector<std::int32_t> shards = std::exchange(ahead_, {});
+  const auto results = connection_.receive();
+  take_walked(results.at(0), shards, ahead_limit_);
+}
+
+std::shared_ptr<const void> PgSession::load(EventView& event) {
+  finish_read_ahead();
+  const PgRows rows = connection_.run({&queries_.payload, {std::to_string(event.shard), std::to_string(event.seq)}});
+  if (rows.size() != 1)
+    throw Error(Remedy::retry, fmt::format("postgresql: event {} is gone from the log", event.id.to_string()));
+  event.payload = rows.text(0, event.payload_is_json ? 0 : 1);
+  event.payload_deferred = false;
+  return rows.memory();
+}
+
+// --- Sizes
+// ----------------------------------------------------------------------------------------------------------
+
+int PgSession::limit_of(const Appetite& appetite) const {
+  if (appetite.shards.empty()) return 0;
+  const double each = static_cast<double>(appetite.bytes_max) / static_cast<double>(appetite.shards.size());
+  return static_cast<int>(std::clamp(each / bytes_per_event_, 1.0, static_cast<double>(appetite.events_max)));
+}
+
+std::uint64_t PgSession::reach() const {
+  return static_cast<std::uint64_t>(std::clamp(rows_passed_max / events_per_transaction_, 16.0, 1'000.0));
+}
+
+void PgSession::learn(std::size_t events, std::size_t bytes, std::uint64_t transactions) {
+  if (events == 0) return;
+  const double mean = static_cast<double>(bytes) / static_cast<double>(events);
+  // Up at once, down slowly: a limit that is too small costs little, one that is too large costs memory.
+  bytes_per_event_ = mean > bytes_per_event_ ? mean : bytes_per_event_ * 0.9 + mean * 0.1;
+  if (transactions > 0)
+    events_per_transaction_ =
+        events_per_transaction_ * 0.9 + 0.1 * static_cast<double>(events) / static_cast<double>(transactions);
+}
+
+}  // namespace
+
+std::unique_ptr<Session> postgres_session(const PgDatabasePtr& database, const RelayIdentity& relay,
+                                          const std::string& destination) {
+  return std::make_unique<PgSession>(database, relay.id, destination);
+}
+
+}  // namespace waybill

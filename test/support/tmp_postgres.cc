@@ -1,0 +1,125 @@
+#include "support/tmp_postgres.h"
+
+#include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include <libpq-fe.h>
+#include <signal.h>
+#include <unistd.h>
+
+namespace waybill {
+namespace {
+
+// The newest version that is installed.
+std::string binaries() {
+  std::string newest;
+  for (const auto& entry : std::filesystem::directory_iterator("/usr/lib/postgresql"))
+    newest = std::max(newest, entry.path().string() + "/bin/");
+  if (newest.empty()) throw std::runtime_error("PostgreSQL's server is not installed: apt-get install postgresql-15");
+  return newest;
+}
+
+std::vector<pid_t> children_of(pid_t parent) {
+  std::vector<pid_t> children;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename().string();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    std::ifstream file(entry.path() / "stat");
+    std::string text;
+    std::getline(file, text);
+    std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+    char state = 0;
+    pid_t its_parent = 0;
+    rest >> state >> its_parent;
+    if (its_parent == parent) children.push_back(std::stoi(name));
+  }
+  return children;
+}
+
+}  // namespace
+
+TmpPostgres::TmpPostgres(bool durable, std::vector<std::string> settings)
+    : durable_(durable), settings_(std::move(settings)), folder_("postgres"), port_(free_port()) {
+  run_command({binaries() + "initdb", "-D", folder_.path() + "/data", "-U", "postgres", "-A", "trust", "--no-sync",
+               "-E", "UTF8", "--locale=C"},
+              "postgres");
+  start();
+}
+
+TmpPostgres::~TmpPostgres() {
+  if (server_) crash();
+}
+
+TmpPostgres& TmpPostgres::shared() {
+  static TmpPostgres server;
+  return server;
+}
+
+void TmpPostgres::start() {
+  std::vector<std::string> command{binaries() + "postgres",
+                                   "-D",
+                                   folder_.path() + "/data",
+                                   "-p",
+                                   std::to_string(port_),
+                                   "-c",
+                                   "listen_addresses=127.0.0.1",
+                                   "-c",
+                                   "unix_socket_directories=" + folder_.path(),
+                                   "-c",
+                                   "shared_buffers=64MB",
+                                   "-c",
+                                   "max_connections=200"};
+  if (!durable_)
+    for (const char* setting : {"fsync=off", "full_page_writes=off"}) command.insert(command.end(), {"-c", setting});
+  for (const std::string& setting : settings_) command.insert(command.end(), {"-c", setting});
+  server_ = std::make_unique<ChildProcess>(command, folder_.path() + "/log", "postgres");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+  while (PQping(url("postgres").c_str()) != PQPING_OK) {
+    if (!server_->running() || std::chrono::steady_clock::now() > deadline) {
+      std::ifstream file(folder_.path() + "/log");
+      std::stringstream text;
+      text << file.rdbuf();
+      throw std::runtime_error("PostgreSQL did not start: " + text.str());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+void TmpPostgres::crash() {
+  // Stopped first, so that the postmaster sees none of its children die before it dies itself.
+  server_->signal(SIGSTOP);
+  const auto children = children_of(server_->pid());
+  for (const pid_t child : children) ::kill(child, SIGKILL);
+  server_->signal(SIGKILL);
+  server_->wait();
+  server_.reset();
+  std::filesystem::remove(folder_.path() + "/data/postmaster.pid");
+}
+
+void TmpPostgres::restart() {
+  server_->signal(SIGINT);
+  server_->wait();
+  start();
+}
+
+std::string TmpPostgres::url(const std::string& database, const std::string& user) const {
+  return "postgresql://" + user + "@127.0.0.1:" + std::to_string(port_) + "/" + database;
+}
+
+std::string TmpPostgres::fresh_database() {
+  const std::string name = "t_" + std::to_string(++databases_);
+  PGconn* connection = PQconnectdb(url("postgres").c_str());
+  PGresult* result = PQexec(connection, ("CREATE DATABASE " + name).c_str());
+  const bool good = PQresultStatus(result) == PGRES_COMMAND_OK;
+  const std::string message = PQerrorMessage(connection);
+  PQclear(result);
+  PQfinish(connection);
+  if (!good) throw std::runtime_error(message);
+  return url(name);
+}
+
+}  // namespace waybill

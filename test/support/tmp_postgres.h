@@ -1,0 +1,41 @@
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "support/child_process.h"
+
+namespace waybill {
+
+// A PostgreSQL server of a test's own, on a free port, in a temporary folder.
+class TmpPostgres {
+ public:
+  // `durable`: with fsync, for tests that crash it.
+  explicit TmpPostgres(bool durable = false, std::vector<std::string> settings = {});
+  ~TmpPostgres();
+
+  // One for the whole test binary, for tests that do not hurt it.
+  static TmpPostgres& shared();
+
+  // A new, empty database; its URL.
+  std::string fresh_database();
+  std::string url(const std::string& database, const std::string& user = "postgres") const;
+  int port() const { return port_; }
+
+  // As a power cut would: the server and all its children are killed at once.
+  void crash();
+  void start();
+  // A clean, fast restart.
+  void restart();
+
+ private:
+  const bool durable_;
+  const std::vector<std::string> settings_;
+  TmpFolder folder_;
+  int port_;
+  std::unique_ptr<ChildProcess> server_;
+  int databases_ = 0;
+};
+
+}  // namespace waybill
