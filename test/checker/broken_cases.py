@@ -100,6 +100,13 @@ def phantom_of_a_confirmed_commit(story):
 
 
 @case("phantom")
+def phantoms_only(story):
+    story.sync_commit = "off"
+    story.fault("crash", 60, relays=3)
+    story.rows = []
+
+
+@case("phantom")
 def phantom_delivered_twice(story):
     story.outcome(10, "info")
     story.not_stored(20, 21)

@@ -140,7 +140,7 @@ class BadInputTest(InAFolder):
             file.write(text.replace("tenant", "tenants", 1))
         self.assertEqual(judge(arguments)[0], 2)
 
-    def test_nothing_committed_is_no_proof(self):
+    def test_nothing_at_all_is_no_proof(self):
         story = Story()
         story.transactions, story.rows, story.lines = [], [], []
         self.assertEqual(judge(story.save(self.folder))[0], 2)
