@@ -90,7 +90,7 @@ class Relay:
         events, place = self.claim()
         if self.broken == "settle-first":
             self.settle(place)
-            time.sleep(0.05)  # Long enough for a kill to find it here.
+            time.sleep(0.3)  # Long enough for a kill to find it here.
         os.write(self.out, "".join(map(line_of, events)).encode())
         if self.broken != "settle-first":
             self.settle(place)

@@ -54,9 +54,9 @@ class CheckTest(InAFolder):
     def test_evidence_names_ids_and_lines(self):
         story = Story()
         story.swap(9, 15)
-        story.not_delivered(40)
+        story.not_delivered(42)
         _, printed = judge(story.save(self.folder))
-        self.assertIn(f'"id": "{story.event(40).id}"', printed)
+        self.assertIn(f'{{"id": "{story.event(42).id}", "tenant": "one", "key": "a", "n": 15}}', printed)
         self.assertIn('I3 overtaken: 2 x first delivered after a later event of its key', printed)
         self.assertIn('"line": 15, "by": {"n": 6, "line": 10}', printed)
         self.assertTrue(printed.endswith("verdict: violated\n"))
