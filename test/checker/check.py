@@ -1,0 +1,277 @@
+#!/usr/bin/python3
+"""Judges a history of producers, relays and a consumer. Shares no code with the relay.
+
+  I1  every committed event was delivered           I4  duplicates only where a fault explains them, and few
+  I2  nothing else was delivered                    I5  a delivery says what the row says, every time
+  I3  first deliveries in order, per tenant and key
+
+Exit: 0 clean, 1 violations, 2 the history cannot be judged. README.md beside has the formats.
+"""
+
+import argparse
+import json
+import re
+import sys
+from array import array
+from bisect import bisect_right
+
+from history import BadInput, Events, Faults, INFO, LINE_BREAKS, OK, ROLLED_BACK, UNKNOWN, parse_id, same_event
+
+EVIDENCE_MAX = 20  # per kind of violation; the counts are exact
+DECODER = json.JSONDecoder()
+SPACE = re.compile(r"[ \t\r\n]*")
+LINE_START = b'{"id":"'
+
+KINDS = {  # kind -> (invariant, what it means)
+    "lost": ("I1", "committed, but never delivered"),
+    "lost_commit": ("I1", "the commit was confirmed, but the database does not have it"),
+    "phantom": ("I2", "delivered, but the database does not have it"),
+    "rolled_back_delivered": ("I2", "delivered, but its transaction was rolled back"),
+    "rolled_back_stored": ("I2", "in the database, but its transaction was rolled back"),
+    "unknown_delivered": ("I2", "delivered, but nobody wrote it"),
+    "unknown_stored": ("I2", "in the database, but nobody wrote it"),
+    "overtaken": ("I3", "first delivered after a later event of its key"),
+    "unexplained_duplicate": ("I4", "delivered again with no fault between"),
+    "too_many_duplicates": ("I4", "more duplicates than the faults allow"),
+    "stored_twice": ("I4", "two rows in the database"),
+    "payload_changed": ("I5", "delivered with another payload than the row's"),
+    "event_changed": ("I5", "delivered with another seq, tenant, topic, key or aggregate than the row's"),
+    "redelivery_differs": ("I5", "delivered again, but not as the first time"),
+    "stored_payload_differs": ("I5", "the row's payload is not what the producer wrote"),
+    "not_an_event": ("I5", "a delivered line is not an event"),
+    "too_many_cuts": ("I5", "more cut lines than relays were killed"),
+}
+
+
+class Verdict:
+    def __init__(self):
+        self.counts, self.violations = {}, {}
+
+    def add(self, kind, **evidence):
+        found = self.violations.setdefault(kind, {"count": 0, "evidence": []})
+        found["count"] += 1
+        if len(found["evidence"]) < EVIDENCE_MAX:
+            found["evidence"].append(evidence)
+
+    def as_json(self):
+        violations = [{"invariant": KINDS[kind][0], "kind": kind, "meaning": KINDS[kind][1], **found}
+                      for kind, found in self.violations.items()]
+        return {"verdict": "violated" if violations else "clean", "counts": self.counts,
+                "violations": sorted(violations, key=lambda v: (v["invariant"], v["kind"]))}
+
+
+def raw_member(line, name):
+    """The bytes of one member of a JSON object, as they stand there; None if it has none."""
+    text = line.decode()
+    at = SPACE.match(text).end()
+    while text[at] != "}":
+        member, at = DECODER.raw_decode(text, SPACE.match(text, at + 1).end())
+        colon = SPACE.match(text, at).end()
+        value = SPACE.match(text, colon + 1).end()
+        _, at = DECODER.raw_decode(text, value)
+        if member == name:
+            return text[value:at].encode()
+        at = SPACE.match(text, at).end()
+    return None
+
+
+def same_payload(line, expected):
+    """Does the delivery carry the bytes with this digest? Looks at the usual place before it looks properly."""
+    start = line.find(b'"payload":') + 10
+    if start > 9 and hash(line[start:-1]) == expected:
+        return True
+    payload = raw_member(line, "payload")
+    return payload is not None and hash(payload.translate(LINE_BREAKS)) == expected
+
+
+def parse_delivery(line):
+    """Returns (the event, its line, was something cut before it?), or None.
+
+    A relay killed while it wrote leaves part of a line, and the next relay's line follows on the same one."""
+    start = 0
+    while start >= 0:
+        try:
+            event = json.loads(line[start:])
+            parse_id(event["id"]), int(event["seq"])
+            return event, line[start:], start > 0
+        except (ValueError, KeyError, TypeError):
+            start = line.find(LINE_START, start + 1)
+    return None
+
+
+class Deliveries:
+    """Follows the consumer's log line by line."""
+
+    def __init__(self, events, faults, verdict):
+        self.events, self.faults, self.verdict = events, faults, verdict
+        self.known = len(events)  # What comes after is in neither log nor database.
+        zeros = bytes(8 * self.known)
+        self.first_line, self.last_offset, self.line_digest = (array("q", zeros) for _ in range(3))
+        self.newest = {}  # key -> (n, line) of its newest first delivery
+        self.deliveries = self.duplicates = self.cuts = 0
+
+    def read(self, path):
+        offset = 0
+        with open(path, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if line.endswith(b"\n"):
+                    self._line(number, offset, line[:-1])
+                else:
+                    self.cuts += 1
+                offset += len(line)
+
+    def _line(self, number, offset, line):
+        parsed = parse_delivery(line)
+        if not parsed:
+            self._not_an_event(number, line)
+            return
+        event, line, cut = parsed
+        self.cuts += cut
+        self.deliveries += 1
+        at = self.events.place.get(parse_id(event["id"]))
+        if at is None:
+            at = self._unknown(number, event)
+        if self.first_line[at]:
+            self._again(at, number, offset, event, line)
+        else:
+            self._first(at, number, event, line)
+        self.last_offset[at] = offset
+
+    def _not_an_event(self, number, line):
+        if line.startswith(LINE_START) or LINE_START.startswith(line):  # Cut, and the next one began a new line.
+            self.cuts += 1
+        else:
+            self.verdict.add("not_an_event", line=number, text=line[:200].decode(errors="replace"))
+
+    def _unknown(self, number, event):
+        at = self.events.add(parse_id(event["id"]))
+        for column in (self.first_line, self.last_offset, self.line_digest):
+            column.append(0)
+        self.verdict.add("unknown_delivered", id=event["id"], line=number)
+        return at
+
+    def _first(self, at, number, event, line):
+        self.first_line[at] = number
+        self.line_digest[at] = hash(line)
+        if self.events.stored[at]:
+            self._compare(at, number, event, line)
+            self._order(at, number, event)
+        elif at < self.known:
+            rolled_back = self.events.outcome[at] == ROLLED_BACK
+            self.verdict.add("rolled_back_delivered" if rolled_back else "phantom", line=number,
+                             **self.events.describe(at, parse_id(event["id"])))
+
+    def _again(self, at, number, offset, event, line):
+        self.duplicates += 1
+        faults = self.faults
+        begun = bisect_right(faults.begins, offset)
+        if not begun or faults.latest_ends[begun - 1] <= self.last_offset[at]:
+            self.verdict.add("unexplained_duplicate", id=event["id"], lines=[self.first_line[at], number])
+        if hash(line) == self.line_digest[at]:
+            return
+        if not self.events.stored[at] or self._compare(at, number, event, line):
+            self.verdict.add("redelivery_differs", id=event["id"], lines=[self.first_line[at], number])
+
+    def _compare(self, at, number, event, line):
+        if same_event(event) != self.events.identity[at]:
+            self.verdict.add("event_changed", id=event["id"], line=number)
+        elif not same_payload(line, self.events.payload[at]):
+            self.verdict.add("payload_changed", id=event["id"], line=number)
+        else:
+            return True
+        return False
+
+    def _order(self, at, number, event):
+        key, n = self.events.key[at], self.events.n[at]
+        if key < 0:
+            return
+        newest = self.newest.get(key)
+        if newest and newest[0] >= n:
+            self.verdict.add("overtaken", line=number, by={"n": newest[0], "line": newest[1]},
+                             **self.events.describe(at, parse_id(event["id"])))
+        else:
+            self.newest[key] = (n, number)
+
+
+def judge_stored(events, deliveries, faults, verdict):
+    """What the producers were told, what the database has, what was delivered: the three must agree."""
+    for number, at in events.place.items():
+        kind = None
+        if events.stored[at]:
+            if events.stored[at] > 1:
+                verdict.add("stored_twice", **events.describe(at, number))
+            if events.key[at] < 0:
+                verdict.add("unknown_stored", **events.describe(at, number))
+            if events.outcome[at] == ROLLED_BACK:
+                kind = "rolled_back_stored"
+            elif not deliveries.first_line[at]:
+                kind = "lost"
+        elif events.outcome[at] == OK and not (events.asynchronous[at] and faults.counts["crash"]):
+            kind = "lost_commit"
+        if kind:
+            verdict.add(kind, **events.describe(at, number))
+
+
+def judge(options):
+    verdict, events, faults = Verdict(), Events(), Faults(options.faults)
+    producer_cuts = sum(events.read_producers(path) for path in options.producers)
+    events.read_database(options.events,
+                         lambda at, number: verdict.add("stored_payload_differs", **events.describe(at, number)))
+    stored = sum(map(bool, events.stored))
+    deliveries = Deliveries(events, faults, verdict)
+    deliveries.read(options.deliveries)
+    if not stored and not deliveries.deliveries:
+        raise BadInput("no event was committed, none delivered: there is nothing to judge")
+    judge_stored(events, deliveries, faults, verdict)
+    allowed = faults.relays_hit * options.window
+    if deliveries.duplicates > allowed:
+        verdict.add("too_many_duplicates", duplicates=deliveries.duplicates, allowed=allowed)
+    if deliveries.cuts > faults.counts["kill"]:
+        verdict.add("too_many_cuts", cuts=deliveries.cuts, kills=faults.counts["kill"])
+    outcomes = events.outcome[:deliveries.known]
+    verdict.counts = {
+        "attempted": sum(key >= 0 for key in events.key), "ok": outcomes.count(OK),
+        "rolled_back": outcomes.count(ROLLED_BACK), "outcome_unknown": outcomes.count(INFO) + sum(
+            outcome == UNKNOWN and key >= 0 for outcome, key in zip(outcomes, events.key)),
+        "committed": stored, "keys": len(events.keys), "deliveries": deliveries.deliveries,
+        "duplicates": deliveries.duplicates, "duplicates_allowed": allowed, "cut_lines": deliveries.cuts,
+        "cut_producer_lines": producer_cuts, "faults": faults.counts}
+    return verdict
+
+
+def print_summary(result):
+    for name, value in result["counts"].items():
+        if isinstance(value, dict):
+            value = ", ".join(f"{count} {kind}" for kind, count in value.items())
+        print(f"{name.replace('_', ' '):>20}: {value}")
+    for violation in result["violations"]:
+        print(f"{violation['invariant']} {violation['kind']}: {violation['count']} x {violation['meaning']}")
+        for evidence in violation["evidence"]:
+            print("    " + json.dumps(evidence, ensure_ascii=False))
+    print("verdict: " + result["verdict"])
+
+
+def main(arguments=None):
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--producers", required=True, nargs="+", metavar="FILE", help="JSON lines")
+    parser.add_argument("--deliveries", required=True, metavar="FILE", help="JSON lines, as the file sink writes them")
+    parser.add_argument("--events", required=True, metavar="FILE", help="table waybill.event, by psql --csv")
+    parser.add_argument("--faults", metavar="FILE", help="JSON lines; none: there were no faults")
+    parser.add_argument("--window", type=int, default=0, metavar="N",
+                        help="events that one fault may have delivered twice, per relay hit (default 0)")
+    parser.add_argument("--json", action="store_true", help="for programs")
+    options = parser.parse_args(arguments)
+    try:
+        result = judge(options).as_json()
+    except (BadInput, OSError, UnicodeDecodeError) as error:
+        print(f"check: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(json.dumps(result, ensure_ascii=False))
+    else:
+        print_summary(result)
+    return 1 if result["violations"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
