@@ -90,23 +90,26 @@ std::vector<std::string> asked_paths(const Reading& reading) {
 
 void find_unknown_flags(Reading& reading) {
   const auto known = asked_paths(reading);
-  for (const auto& flag : reading.sources.flags)
-    if (std::find(known.begin(), known.end(), flag.key) == known.end())
-      reading.problems.push_back(
-          fmt::format("{}: {}: unknown key{}", flag.name, flag.key, suggestion(flag.key, known)));
+  for (const auto& flag : reading.sources.flags) {
+    if (std::find(known.begin(), known.end(), flag.key) != known.end()) continue;
+    const std::string near = nearest(flag.key, known);
+    reading.problems.push_back(fmt::format("{}: unknown key{}", flag.name,
+                                           near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+  }
 }
 
 // Others may set WAYBILL_… too (Kubernetes does, for a service of that name), so these are no errors.
 void find_misspelt_variables(Reading& reading) {
-  std::vector<std::string> known{"WAYBILL_CONFIG"};
-  for (const auto& path : asked_paths(reading)) known.push_back(variable_name(path));
+  std::vector<std::string> known{"CONFIG"};
+  for (const auto& path : asked_paths(reading))
+    known.push_back(variable_name(path).substr(variable_prefix.size()));
   for (const auto& [name, value] : reading.sources.environment) {
     if (!name.starts_with(variable_prefix)) continue;
-    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
-    const std::string near = nearest(name, known);
-    if (!near.empty())
+    const std::string word = name.substr(variable_prefix.size());
+    const std::string near = nearest(word, known);
+    if (!near.empty() && near != word)
       reading.warnings.push_back(
-          fmt::format("environment {}: means nothing; did you mean '{}'?", name, near));
+          fmt::format("environment {}: means nothing; did you mean '{}{}'?", name, variable_prefix, near));
   }
 }
 

@@ -50,7 +50,7 @@ TEST_F(ConfigTest, WrongValuesFromOutsideNameTheirSource) {
   const std::string found = problems(config);
   EXPECT_THAT(found, HasSubstr("environment WAYBILL_BATCH: batch: must be a whole number from 1 to 9"));
   EXPECT_THAT(found, HasSubstr("--set lease=5: lease: must be a duration"));
-  EXPECT_THAT(found, HasSubstr("--set bacth=1: bacth: unknown key; did you mean 'batch'?"));
+  EXPECT_THAT(found, HasSubstr("--set bacth=1: unknown key; did you mean 'batch'?"));
 }
 
 TEST_F(ConfigTest, LooksForTheFileInOrder) {

@@ -108,12 +108,22 @@ void Section::complain(std::string_view key, const Node& node, const std::string
   reading_->problems.push_back(fmt::format("{}: {}: {}", node.origin.where, path_of(key), why));
 }
 
-void Section::refuse(std::string_view key, const std::string& why) {
-  const Node* node = ask(key);
+// The text after the place it is about: the value's, else its table's, else the file's.
+std::string Section::message(std::string_view key, const std::string& text) {
+  const Node* node = key.empty() ? table_ : ask(key);
   if (node == nullptr) node = table_;
   if (node == nullptr) node = &reading_->tree;
-  if (!node->origin.where.empty()) return complain(key, *node, why);
-  reading_->problems.push_back(fmt::format("{}: {}", path_of(key), why));
+  const std::string& where = node->origin.where;
+  return fmt::format("{}{}{}: {}", where, where.empty() ? "" : ": ", key.empty() ? path_ : path_of(key),
+                     text);
+}
+
+void Section::refuse(std::string_view key, const std::string& why) {
+  reading_->problems.push_back(message(key, why));
+}
+
+void Section::warn(std::string_view key, const std::string& what) {
+  reading_->warnings.push_back(message(key, what));
 }
 
 void Section::ignore_rest() {
@@ -167,6 +177,16 @@ std::int64_t Section::integer(std::string_view key, std::int64_t fallback, Range
   }
   show(key, node, fmt::format("{}", value.value_or(fallback)), about);
   return value.value_or(fallback);
+}
+
+std::optional<std::int64_t> Section::limit(std::string_view key, std::optional<std::int64_t> fallback,
+                                           Range<std::int64_t> range, std::string_view about) {
+  const Node* node = ask(key);
+  const bool unlimited =
+      node != nullptr ? node->kind == Node::Kind::text && node->text == "unlimited" : !fallback;
+  if (!unlimited) return integer(key, fallback.value_or(range.most), range, about);
+  show(key, node, toml_text("unlimited"), about);
+  return std::nullopt;
 }
 
 bool Section::boolean(std::string_view key, bool fallback, std::string_view about) {

@@ -3,6 +3,7 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,6 +38,9 @@ class Section {
   std::string text(std::string_view key, std::string_view fallback, std::string_view about);
   std::int64_t integer(std::string_view key, std::int64_t fallback, Range<std::int64_t> range,
                        std::string_view about);
+  // A whole number, or "unlimited": nothing.
+  std::optional<std::int64_t> limit(std::string_view key, std::optional<std::int64_t> fallback,
+                                    Range<std::int64_t> range, std::string_view about);
   bool boolean(std::string_view key, bool fallback, std::string_view about);
   Duration duration(std::string_view key, Duration fallback, Range<Duration> range, std::string_view about);
   std::int64_t byte_size(std::string_view key, std::int64_t fallback, Range<std::int64_t> range,
@@ -71,8 +75,10 @@ class Section {
   // Tables inside `key` whose names the user chooses, sorted by name.
   std::vector<Section> named(std::string_view key);
 
-  // Says that a value is wrong for a reason no getter knows.
+  // Says that a value, or with no key the whole section, is wrong for a reason no getter knows.
   void refuse(std::string_view key, const std::string& why);
+  // Says that a value is allowed but will surprise.
+  void warn(std::string_view key, const std::string& what);
   // Whatever else stands in here is not to be complained about: something worse is wrong.
   void ignore_rest();
 
@@ -85,6 +91,7 @@ class Section {
 
   std::string path_of(std::string_view key) const;
   const Node* ask(std::string_view key);
+  std::string message(std::string_view key, const std::string& text);
   std::string value_of(const Node& node, std::string_view key);
   template <typename Parse, typename Print>
   struct Measure;  // A kind of value that is written as a text: how it is read and shown.

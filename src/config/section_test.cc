@@ -27,6 +27,7 @@ TEST_F(SectionTest, ReadsEveryKindOfValue) {
     start = "now"
     topics = ["a.*", "b"]
     single = "c"
+    endless = "unlimited"
   )");
   Config config = load();
   Section root = config.root();
@@ -39,6 +40,8 @@ TEST_F(SectionTest, ReadsEveryKindOfValue) {
   EXPECT_THAT(root.list("topics", ""), ElementsAre("a.*", "b"));
   EXPECT_THAT(root.list("single", ""), ElementsAre("c"));
   EXPECT_EQ(7, root.integer("absent", 7, {1, 9}, ""));
+  EXPECT_EQ(3, root.limit("absent", 3, {1, 9}, ""));
+  EXPECT_EQ(std::nullopt, root.limit("endless", 3, {1, 9}, ""));
   config.finish();
 }
 
