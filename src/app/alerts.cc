@@ -32,10 +32,11 @@ std::vector<Alert> alerts(const StoreStatus& status, const AlertLimits& limits) 
       add("backlog", fmt::format("{} events are pending", count_text(destination.pending)));
     const bool alive = served(status, destination.name);
     if (pending > 0 && !alive)
-      add("no-relay", fmt::format("{} events are pending and no relay is alive", count_text(destination.pending)));
+      add("no-relay",
+          fmt::format("{} events are pending and no relay is alive", count_text(destination.pending)));
     if (alive && destination.shards_owned < destination.shards)
-      add("unowned", fmt::format("{} of {} shards have no relay", destination.shards - destination.shards_owned,
-                                 destination.shards));
+      add("unowned", fmt::format("{} of {} shards have no relay",
+                                 destination.shards - destination.shards_owned, destination.shards));
   }
   return found;
 }

@@ -11,6 +11,7 @@
 
 #include "app/commands.h"
 #include "app/terminal.h"
+#include "config/suggest.h"
 
 namespace waybill::app {
 namespace {
@@ -30,14 +31,17 @@ using Command = ExitCode (*)(const Sources&, const Options&);
 template <typename Options>
 void run_with(CLI::App* app, Request& request, std::shared_ptr<Options> options, Command<Options> command) {
   app->callback([&request, options, command] {
-    request.action = [&request, options, command] { return static_cast<int>(command(request.sources, *options)); };
+    request.action = [&request, options, command] {
+      return static_cast<int>(command(request.sources, *options));
+    };
   });
 }
 
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& about,
                       const std::string& examples) {
   CLI::App* app = parent.add_subcommand(name, about);
-  app->footer("\nExamples:\n" + examples);
+  app->footer("Examples:\n" + examples +
+              "\nEvery command also takes --config, --store and --set: see waybill --help.");
   return app;
 }
 
@@ -57,9 +61,10 @@ void add_init(CLI::App& root, Request& request) {
 
 void add_migrate(CLI::App& root, Request& request) {
   auto options = std::make_shared<MigrateOptions>();
-  auto* app = add_command(root, "migrate", "Make the store's tables, or bring them up to date",
-                          "  waybill migrate\n"
-                          "  waybill migrate --print > waybill.sql      # to review it and run it yourself\n");
+  auto* app =
+      add_command(root, "migrate", "Make the store's tables, or bring them up to date",
+                  "  waybill migrate\n"
+                  "  waybill migrate --print > waybill.sql      # to review it and run it yourself\n");
   app->add_flag("--print", options->print, "Only print the SQL for an empty store");
   run_with(app, request, options, migrate);
 }
@@ -78,27 +83,30 @@ void add_run(CLI::App& root, Request& request) {
 }
 
 void add_enqueue_flags(CLI::App* app, EnqueueOptions& options) {
-  app->add_option("--topic", options.topic, "What it is published under; without, JSON lines are read");
-  app->add_option("--type", options.type, "What happened; the topic if not given");
-  app->add_option("--aggregate", options.aggregate, "What it happened to, as TYPE/ID; also the ordering key");
-  app->add_option("--aggregate-version", options.version, "The aggregate's version after the event");
-  app->add_option("--key", options.key, "Ordering key, instead of the aggregate");
-  app->add_option("--tenant", options.tenant, "Tenant; 'default' if not given");
-  app->add_option("--id", options.id, "Event id (a UUID); made if not given");
-  app->add_option("--payload", options.payload, "Payload: JSON, kept byte for byte");
-  app->add_option("--payload-file", options.payload_file, "File with a JSON payload; - for standard input");
-  app->add_option("--payload-bytes-file", options.payload_bytes_file, "File with a payload of any bytes");
-  app->add_option("--content-type", options.content_type, "Media type of the payload");
-  app->add_option("--header", options.headers, "Header, as NAME=VALUE; may be repeated")->allow_extra_args(false);
-  app->add_option("--metadata", options.metadata, "A JSON object that travels in the message");
-  app->add_option("--routing-key", options.routing_key, "Wins over the destination's template");
-  app->add_option("--schema-id", options.schema_id, "Schema of the payload");
-  app->add_option("--schema-version", options.schema_version, "Its version");
-  app->add_option("--dedup-key", options.dedup_key, "A second event with this key is not written");
-  app->add_option("--occurred-at", options.occurred_at, "When it happened (RFC 3339, or 10m for ago)");
-  app->add_option("--not-before", options.not_before, "Not delivered earlier (RFC 3339, or 10m from now)");
-  app->add_option("--expires-at", options.expires_at, "Not delivered later (RFC 3339, or 2h from now)");
-  app->add_option("--attempts-max", options.attempts_max, "Attempts before it is given up");
+  auto* topic = app->add_option("--topic", options.topic, "What it is published under");
+  const auto add = [&](const char* name, auto& value, const char* about) {
+    return app->add_option(name, value, about)->needs(topic);
+  };
+  add("--type", options.type, "What happened; the topic if not given");
+  add("--aggregate", options.aggregate, "What it happened to, as TYPE/ID; also the ordering key");
+  add("--aggregate-version", options.version, "The aggregate's version after the event");
+  add("--key", options.key, "Ordering key, instead of the aggregate");
+  add("--tenant", options.tenant, "Tenant; 'default' if not given");
+  add("--id", options.id, "Event id (a UUID); made if not given");
+  add("--payload", options.payload, "Payload: JSON, kept byte for byte");
+  add("--payload-file", options.payload_file, "File with a JSON payload; - for standard input");
+  add("--payload-bytes-file", options.payload_bytes_file, "File with a payload of any bytes");
+  add("--content-type", options.content_type, "Media type of the payload");
+  add("--header", options.headers, "Header, as NAME=VALUE; may be repeated")->allow_extra_args(false);
+  add("--metadata", options.metadata, "A JSON object that travels in the message");
+  add("--routing-key", options.routing_key, "Wins over the destination's template");
+  add("--schema-id", options.schema_id, "Schema of the payload");
+  add("--schema-version", options.schema_version, "Its version");
+  add("--dedup-key", options.dedup_key, "A second event with this key is not written");
+  add("--occurred-at", options.occurred_at, "When it happened (RFC 3339, or 10m for ago)");
+  add("--not-before", options.not_before, "Not delivered earlier (RFC 3339, or 10m from now)");
+  add("--expires-at", options.expires_at, "Not delivered later (RFC 3339, or 2h from now)");
+  add("--attempts-max", options.attempts_max, "Attempts before it is given up");
 }
 
 void add_enqueue(CLI::App& root, Request& request) {
@@ -107,7 +115,9 @@ void add_enqueue(CLI::App& root, Request& request) {
       root, "enqueue", "Write events: one by flags, or JSON lines from standard input in one transaction",
       "  waybill enqueue --topic order.paid --aggregate order/o-7 --payload '{\"id\":\"o-7\"}'\n"
       "  waybill enqueue < events.jsonl               # members are named as the table's columns:\n"
-      "  {\"topic\":\"order.paid\",\"aggregate_type\":\"order\",\"aggregate_id\":\"o-7\",\"payload\":{\"id\":\"o-7\"}}\n");
+      "  "
+      "{\"topic\":\"order.paid\",\"aggregate_type\":\"order\",\"aggregate_id\":\"o-7\",\"payload\":{\"id\":"
+      "\"o-7\"}}\n");
   add_enqueue_flags(app, *options);
   app->add_flag("--json", options->json, "Print the ids as JSON");
   run_with(app, request, options, enqueue);
@@ -115,9 +125,10 @@ void add_enqueue(CLI::App& root, Request& request) {
 
 void add_status(CLI::App& root, Request& request) {
   auto options = std::make_shared<StatusOptions>();
-  auto* app = add_command(root, "status", "Show what is pending, what moves, and who works on it",
-                          "  waybill status\n"
-                          "  waybill status --check --max-age 5m        # for a monitor: ends with 4 on an alert\n");
+  auto* app =
+      add_command(root, "status", "Show what is pending, what moves, and who works on it",
+                  "  waybill status\n"
+                  "  waybill status --check --max-age 5m        # for a monitor: ends with 4 on an alert\n");
   app->add_flag("--check", options->check, "End with 4 if there is an alert");
   app->add_option("--max-age", options->age_max, "Alert if a pending event is older")->capture_default_str();
   app->add_option("--max-pending", options->pending_max, "Alert if more events are pending");
@@ -138,7 +149,9 @@ void add_events_list(CLI::App& events, Request& request) {
   app->add_option("--since", options->since, "Written at or after (RFC 3339, or 1h for ago)");
   app->add_option("--until", options->until, "Written before (RFC 3339, or 1h for ago)");
   app->add_option("--before", options->before, "Only events with a smaller seq: the next page");
-  app->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 10'000))->capture_default_str();
+  app->add_option("--limit", options->limit, "At most this many")
+      ->check(CLI::Range(1, 10'000))
+      ->capture_default_str();
   app->add_flag("--payload", options->payload, "With payloads (in JSON only)");
   auto* json = app->add_flag("--json", options->json, "Print one JSON document");
   app->add_flag("--jsonl", options->json_lines, "Print one JSON object per line")->excludes(json);
@@ -160,8 +173,9 @@ void add_config(CLI::App& root, Request& request) {
                              "  waybill config check\n  waybill config show --origin\n");
   config->require_subcommand(1);
   auto check = std::make_shared<ConfigOptions>();
-  auto* check_app = add_command(*config, "check", "Say what is wrong with the configuration; ends with 2 if so",
-                                "  waybill config check --config clinic.toml\n");
+  auto* check_app =
+      add_command(*config, "check", "Say what is wrong with the configuration; ends with 2 if so",
+                  "  waybill config check --config clinic.toml\n");
   check_app->add_flag("--json", check->json, "Print JSON");
   run_with(check_app, request, check, config_check);
   auto show = std::make_shared<ConfigOptions>();
@@ -182,11 +196,11 @@ void add_doctor(CLI::App& root, Request& request) {
 
 void add_version(CLI::App& root, Request& request) {
   auto options = std::make_shared<VersionOptions>();
-  auto* app = add_command(root, "version", "Show the version and what is built in", "  waybill version --json\n");
+  auto* app =
+      add_command(root, "version", "Show the version and what is built in", "  waybill version --json\n");
   app->add_flag("--json", options->json, "Print JSON");
-  app->callback([&request, options] {
-    request.action = [options] { return static_cast<int>(version(*options)); };
-  });
+  app->callback(
+      [&request, options] { request.action = [options] { return static_cast<int>(version(*options)); }; });
 }
 
 // A new command is one function above, one line here and one file beside.
@@ -207,10 +221,12 @@ void add_commands(CLI::App& root, Request& request) {
 }
 
 void add_common_flags(CLI::App& root, Request& request) {
-  root.add_option("--config", request.sources.file,
-                  "Configuration; else $WAYBILL_CONFIG, ./waybill.toml, $XDG_CONFIG_HOME/waybill/waybill.toml, "
-                  "/etc/waybill/waybill.toml");
-  root.add_option("--store", request.store, "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration");
+  root.add_option(
+      "--config", request.sources.file,
+      "Configuration; else $WAYBILL_CONFIG, ./waybill.toml, $XDG_CONFIG_HOME/waybill/waybill.toml, "
+      "/etc/waybill/waybill.toml");
+  root.add_option("--store", request.store,
+                  "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration");
   root.add_option("--set", request.settings, "Any key of the configuration, as KEY=VALUE; may be repeated")
       ->allow_extra_args(false);
 }
@@ -221,22 +237,51 @@ void take_flags(Request& request) {
   for (const auto& setting : request.settings) {
     const auto equals = setting.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw Error(Remedy::fix_input, fmt::format("--set '{}' must read KEY=VALUE, as in --set log.level=debug", setting));
+      throw Error(Remedy::fix_input,
+                  fmt::format("--set '{}' must read KEY=VALUE, as in --set log.level=debug", setting));
     const std::string key = setting.substr(0, equals);
     flags.push_back({key, setting.substr(equals + 1), "--set " + key});
   }
   if (!request.store.empty()) flags.push_back({"store", request.store, "--store"});
 }
 
+// The innermost command that was named.
+const CLI::App& named_command(const CLI::App& root) {
+  const CLI::App* app = &root;
+  while (!app->get_subcommands().empty()) app = app->get_subcommands().front();
+  return *app;
+}
+
+std::vector<std::string> known_words(const CLI::App& root, const CLI::App& app, bool flags) {
+  std::vector<std::string> words;
+  if (!flags)
+    for (const auto* command : app.get_subcommands({})) words.push_back(command->get_name());
+  if (flags)
+    for (const auto* level : {&app, &root})
+      for (const auto* option : level->get_options())
+        for (const auto& name : option->get_lnames()) words.push_back("--" + name);
+  return words;
+}
+
 // CLI11's own complaints, in our words and with our exit code; help goes to the standard output with 0.
 int tell_parse_error(const CLI::App& root, const CLI::ParseError& error) {
   if (error.get_exit_code() == 0) return root.exit(error);
-  std::string command = "waybill";
-  for (const CLI::App* app = &root; !app->get_subcommands().empty();) {
-    app = app->get_subcommands().front();
-    command += " " + app->get_name();
+  const CLI::App& app = named_command(root);
+  std::string text = error.what();
+  if (const auto extras = root.remaining(true); !extras.empty()) {
+    const std::string& word = extras.front();
+    const bool flag = word.starts_with("-");
+    const std::string near = config::nearest(word, known_words(root, app, flag));
+    text = fmt::format("unknown {} '{}'{}",
+                       flag                              ? "flag"
+                       : app.get_subcommands({}).empty() ? "argument"
+                                                         : "command",
+                       word, near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
   }
-  say(fmt::format("{}; see {} --help", error.what(), command));
+  std::string command = app.get_name();
+  for (const auto* parent = app.get_parent(); parent != nullptr; parent = parent->get_parent())
+    command = parent->get_name() + " " + command;
+  say(fmt::format("{}{} {} --help", text, text.ends_with('?') ? " See" : "; see", command));
   return static_cast<int>(ExitCode::usage);
 }
 
@@ -248,10 +293,12 @@ int run_command_line(int argc, char** argv) try {
   root.require_subcommand(1);
   root.fallthrough();
   root.set_version_flag("--version", WAYBILL_VERSION);
-  root.footer("\nEnds with 0 if all went well, 1 on a failure, 2 if the command line, the configuration or the input\n"
-              "is wrong, 3 if the store cannot be reached, 4 if a check found something, 128+n on signal n.\n"
-              "\nExamples:\n  waybill init && waybill migrate\n"
-              "  waybill enqueue --topic hello --payload '{}'\n  waybill run --once\n");
+  root.footer(
+      "Ends with 0 if all went well, 1 on a failure, 2 if the command line, the configuration or the "
+      "input\n"
+      "is wrong, 3 if the store cannot be reached, 4 if a check found something, 128+n on signal n.\n"
+      "\nExamples:\n  waybill init && waybill migrate\n"
+      "  waybill enqueue --topic hello --payload '{}'\n  waybill run --once\n");
   add_common_flags(root, request);
   add_commands(root, request);
   try {

@@ -64,7 +64,9 @@ void show_json(const Reading& reading) {
   JsonWriter json;
   json.begin_object().field("file", reading.file).name("settings").begin_list();
   for (const auto& setting : reading.settings) {
-    json.begin_object().field("key", setting.key).field("value", setting.value);
+    json.begin_object().field("key", setting.key);
+    json.name("value").raw(
+        setting.value);  // Our texts, numbers and lists are written alike in TOML and JSON.
     json.field("origin", setting.origin.where).field("about", setting.about).end_object();
   }
   json.end_list().end_object();

@@ -37,13 +37,16 @@ bool attempt(std::vector<Finding>& findings, std::string_view what, const Examin
   }
 }
 
-void examine_configuration(const config::Config& config, const Settings& settings, std::vector<Finding>& findings) {
-  for (const auto& warning : config.warnings()) findings.push_back({Level::warning, "configuration", warning, ""});
+void examine_configuration(const config::Config& config, const Settings& settings,
+                           std::vector<Finding>& findings) {
+  for (const auto& warning : config.warnings())
+    findings.push_back({Level::warning, "configuration", warning, ""});
   if (settings.destinations.empty()) {
     findings.push_back({Level::warning, "destinations", "none is configured: events stay where they are",
                         "add a [destinations.NAME] to the configuration"});
   } else {
-    findings.push_back({Level::ok, "destinations", fmt::format("{} configured", settings.destinations.size()), ""});
+    findings.push_back(
+        {Level::ok, "destinations", fmt::format("{} configured", settings.destinations.size()), ""});
   }
 }
 
@@ -92,8 +95,12 @@ std::string as_json(const std::vector<Finding>& findings, bool healthy) {
   JsonWriter json;
   json.begin_object().field("healthy", healthy).name("findings").begin_list();
   for (const auto& finding : findings)
-    json.begin_object().field("level", to_string(finding.level)).field("what", finding.what)
-        .field("text", finding.text).field("remedy", finding.remedy).end_object();
+    json.begin_object()
+        .field("level", to_string(finding.level))
+        .field("what", finding.what)
+        .field("text", finding.text)
+        .field("remedy", finding.remedy)
+        .end_object();
   json.end_list().end_object();
   return json.take();
 }

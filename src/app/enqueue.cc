@@ -36,7 +36,8 @@ std::string read_payload(const std::string& path) {
   std::istream& stream = path == "-" ? std::cin : file;
   if (stream) stream.read(bytes.data(), static_cast<std::streamsize>(bytes_max));
   if (!stream.eof() && !stream)
-    throw Error(Remedy::fix_input, fmt::format("cannot read the payload from '{}': {}", path, std::strerror(errno)));
+    throw Error(Remedy::fix_input,
+                fmt::format("cannot read the payload from '{}': {}", path, std::strerror(errno)));
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
   return bytes;
 }
@@ -118,8 +119,8 @@ class LineReader {
       line_ += static_cast<char>(c);
       if (line_.size() > line_bytes_max)
         throw Error(Remedy::fix_input,
-                    fmt::format("standard input, line {}: it is over {} bytes; nothing was written", number_ + 1,
-                                line_bytes_max));
+                    fmt::format("standard input, line {}: it is over {} bytes; nothing was written",
+                                number_ + 1, line_bytes_max));
     }
     if (std::ferror(stdin) != 0)
       throw Error(Remedy::fix_input, fmt::format("cannot read the standard input: {}", std::strerror(errno)));
@@ -131,7 +132,8 @@ class LineReader {
 };
 
 std::vector<EventId> write_lines(Store& store) {
-  if (::isatty(STDIN_FILENO) == 1) say("reading one JSON object per line; end with Ctrl-D, abandon with Ctrl-C");
+  if (::isatty(STDIN_FILENO) == 1)
+    say("reading one JSON object per line; end with Ctrl-D, abandon with Ctrl-C");
   std::vector<EventId> ids;
   std::vector<Event> events;
   LineReader lines;

@@ -126,8 +126,11 @@ std::string story_json(const EventStory& story, bool with_payload) {
   json.begin_object().name("event").raw(event_json(story.event, with_payload));
   json.name("destinations").begin_list();
   for (const auto& at : story.destinations)
-    json.begin_object().field("destination", at.destination).field("state", at.state)
-        .field("settled_at", at.settled_at).end_object();
+    json.begin_object()
+        .field("destination", at.destination)
+        .field("state", at.state)
+        .field("settled_at", at.settled_at)
+        .end_object();
   json.end_list().end_object();
   return json.take();
 }

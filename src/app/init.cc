@@ -16,7 +16,8 @@
 namespace waybill::app {
 namespace {
 
-constexpr std::string_view text_before_store = R"(# Waybill: where events rest, and where they go. All keys and their defaults: waybill config show
+constexpr std::string_view text_before_store =
+    R"(# Waybill: where events rest, and where they go. All keys and their defaults: waybill config show
 
 # "postgresql://user@host/database", or "sqlite:FILE" for a file that needs no server.
 # A password belongs into ~/.pgpass, a file (store_file = "…") or the environment ("${env:NAME}").
@@ -63,8 +64,8 @@ void write_new(const std::string& path, std::string_view text) {
 ExitCode init(const InitOptions& options) {
   if (const auto problem = store_url_problem(options.store); !problem.empty())
     throw Error(Remedy::fix_input, fmt::format("--store {}", problem));
-  write_new(options.path, fmt::format("{}store = {}\n{}", text_before_store, json_string(options.store),
-                                      text_after_store));
+  write_new(options.path,
+            fmt::format("{}store = {}\n{}", text_before_store, json_string(options.store), text_after_store));
   say(fmt::format("wrote {}; next: waybill migrate, then waybill run", options.path));
   return ExitCode::ok;
 }

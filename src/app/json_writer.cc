@@ -1,5 +1,7 @@
 #include "app/json_writer.h"
 
+#include <utility>
+
 #include <fmt/format.h>
 
 #include "base/json_text.h"

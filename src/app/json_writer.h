@@ -9,8 +9,8 @@
 
 namespace waybill::app {
 
-// A JsonWriter builds one JSON document, members in the order of the calls. What is not there is null: a field
-// never goes missing.
+// A JsonWriter builds one JSON document, members in the order of the calls. What is not there is null: a
+// field never goes missing.
 class JsonWriter {
  public:
   JsonWriter& begin_object();

@@ -77,8 +77,11 @@ std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) 
   for (const auto& relay : status.relays) write_relay(json, relay);
   json.end_list().name("alerts").begin_list();
   for (const auto& alert : found)
-    json.begin_object().field("alert", alert.name).field("destination", alert.destination)
-        .field("text", alert.text).end_object();
+    json.begin_object()
+        .field("alert", alert.name)
+        .field("destination", alert.destination)
+        .field("text", alert.text)
+        .end_object();
   json.end_list().end_object();
   return json.take();
 }

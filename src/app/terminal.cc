@@ -40,7 +40,8 @@ std::size_t width(std::string_view text) {
 
 void print(std::string_view text) {
   if (!write_all(STDOUT_FILENO, text))
-    throw Error(Remedy::unknown, fmt::format("cannot write to the standard output: {}", std::strerror(errno)));
+    throw Error(Remedy::unknown,
+                fmt::format("cannot write to the standard output: {}", std::strerror(errno)));
 }
 
 void say(std::string_view text) {

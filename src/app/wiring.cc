@@ -58,8 +58,7 @@ std::string store_url_problem(const std::string& url) {
   if (url.empty())
     return R"(is missing; set it to "postgresql://…" or "sqlite:FILE", or let 'waybill init' write a configuration)";
   if (is_postgres(url)) return {};
-  if (!url.starts_with(sqlite_scheme))
-    return R"(must begin with "postgresql://" or "sqlite:")";
+  if (!url.starts_with(sqlite_scheme)) return R"(must begin with "postgresql://" or "sqlite:")";
   const std::string path = url.substr(sqlite_scheme.size());
   if (path.empty()) return R"(names no file; write "sqlite:clinic.db")";
   if (path.starts_with("//") && !path.starts_with("///"))
