@@ -85,10 +85,9 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Begins with these leases, where their last settlement left off; a destination never seen before at `start`.
-  // Returns the shards whose lease still holds; the others are not begun.
-  // REQUIRES: the leases were won before this call, so that what is read here is the last word of their
-  // former owner.
+  // Begins with these leases, where their last settlement left off; a destination never seen before at
+  // `start`. Returns the shards whose lease still holds; the others are not begun. REQUIRES: the leases were
+  // won before this call, so that what is read here is the last word of their former owner.
   virtual std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) = 0;
 
   // Forgets shards without writing anything.

@@ -8,7 +8,7 @@
 namespace waybill {
 
 struct FileSinkOptions {
-  std::string path;
+  std::string path{};
   bool fsync = false;  // `delivered` only when it is on disk; otherwise when the system has it.
 };
 
