@@ -16,10 +16,19 @@ bool served(const StoreStatus& status, const std::string& destination) {
   });
 }
 
+bool known(const StoreStatus& status, const std::string& destination) {
+  return std::any_of(status.destinations.begin(), status.destinations.end(),
+                     [&](const DestinationStatus& candidate) { return candidate.name == destination; });
+}
+
 }  // namespace
 
-std::vector<Alert> alerts(const StoreStatus& status, const AlertLimits& limits) {
+std::vector<Alert> alerts(const StoreStatus& status, const std::vector<std::string>& configured,
+                          const AlertLimits& limits) {
   std::vector<Alert> found;
+  for (const auto& name : configured)
+    if (status.events.value > 0 && !known(status, name))
+      found.push_back({"no-relay", name, "no relay has ever served it, and there are events"});
   for (const auto& destination : status.destinations) {
     const auto add = [&](std::string name, std::string text) {
       found.push_back({std::move(name), destination.name, std::move(text)});

@@ -21,7 +21,8 @@ struct Alert {
   std::string text{};
 };
 
-// What an operator should look at now.
-std::vector<Alert> alerts(const StoreStatus& status, const AlertLimits& limits);
+// What an operator should look at now. `configured` are the destinations that should be served.
+std::vector<Alert> alerts(const StoreStatus& status, const std::vector<std::string>& configured,
+                          const AlertLimits& limits);
 
 }  // namespace waybill::app

@@ -29,12 +29,13 @@ class AlertsTest : public testing::Test {
 
   std::string found() const {
     std::string text;
-    for (const auto& alert : alerts(status_, limits_))
+    for (const auto& alert : alerts(status_, configured_, limits_))
       text += alert.name + " " + alert.destination + ": " + alert.text + "; ";
     return text;
   }
 
   StoreStatus status_;
+  std::vector<std::string> configured_{"mail"};
   AlertLimits limits_;
 };
 
@@ -66,6 +67,13 @@ TEST_F(AlertsTest, NobodyWorksOnWhatIsPending) {
   EXPECT_EQ("no-relay mail: 3 events are pending and no relay is alive; ", found());
   pending(0, 0s);
   EXPECT_EQ("", found());
+}
+
+TEST_F(AlertsTest, ADestinationThatNeverBegan) {
+  configured_ = {"mail", "log"};
+  EXPECT_EQ("", found());
+  status_.events = {1, true};
+  EXPECT_EQ("no-relay log: no relay has ever served it, and there are events; ", found());
 }
 
 TEST_F(AlertsTest, ShardsWithoutAnOwner) {

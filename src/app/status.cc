@@ -20,6 +20,12 @@ std::string age_or_dash(Time now, const std::optional<Time>& time) {
   return time ? age_text(now - *time) : "-";
 }
 
+std::vector<std::string> names_of(const std::vector<Destination>& destinations) {
+  std::vector<std::string> names;
+  for (const auto& destination : destinations) names.push_back(destination.options.name);
+  return names;
+}
+
 std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) {
   std::string text = fmt::format("{} {}, schema {}, {} events\n", status.store, harmless(status.where),
                                  status.schema_version, count_text(status.events));
@@ -101,7 +107,7 @@ ExitCode status(const Sources& sources, const StatusOptions& options) {
   const auto store = open_store_quietly(settings);
   require_schema(*store);
   const StoreStatus now = store->inspector()->status();
-  const auto found = alerts(now, limits);
+  const auto found = alerts(now, names_of(settings.destinations), limits);
   print(options.json ? as_json(now, found) : as_text(now, found));
   return options.check && !found.empty() ? ExitCode::unhealthy : ExitCode::ok;
 }

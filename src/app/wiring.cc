@@ -6,7 +6,6 @@
 #include <fmt/format.h>
 
 #include "waybill/error.h"
-#include "waybill/postgres.h"
 #include "waybill/sqlite.h"
 
 #include "app/settings.h"
@@ -77,13 +76,11 @@ std::unique_ptr<Store> open_store(const Settings& settings, Log log) {
     options.path = settings.store.substr(sqlite_scheme.size());
     return sqlite_store(std::move(options), std::move(log));
   }
-  WAYBILL_ASSERT(is_postgres(settings.store));
-  PostgresOptions options;
-  options.url = settings.store;
-  options.schema = settings.schema;
-  options.shards = settings.shards;
-  options.retention = settings.retention;
-  return postgres_store(std::move(options), std::move(log));
+  throw Error(Remedy::fix_config, "this build has no PostgreSQL store; use store = \"sqlite:FILE\"");
+}
+
+std::vector<SchemaVersion> schema_versions() {
+  return {{"sqlite", sqlite_schema_version}};
 }
 
 std::vector<std::string> destination_types() {

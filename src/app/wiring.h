@@ -25,6 +25,13 @@ bool is_embedded(const Settings& settings);
 
 std::unique_ptr<Store> open_store(const Settings& settings, Log log);
 
+// The stores there are, each with the newest version of its tables that this program knows.
+struct SchemaVersion {
+  std::string store{};
+  int version = 0;
+};
+std::vector<SchemaVersion> schema_versions();
+
 // The values that `type` may have in a destination.
 std::vector<std::string> destination_types();
 
