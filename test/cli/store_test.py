@@ -2,7 +2,9 @@ import json
 import os
 import pty
 import resource
+import select
 import signal
+import sqlite3
 import subprocess
 import time
 import unittest
@@ -132,7 +134,25 @@ class RunTest(CliTest):
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         self.assertEqual(143, process.returncode)
-        self.assertEqual(1, self.succeed("status", "--json").json["destinations"][0]["pending"]["value"])
+        result = self.run_cli("status", "--check", "--json")
+        self.assertEqual(4, result.code, result)
+        self.assertEqual(["no-relay"], [alert["alert"] for alert in result.json["alerts"]])
+
+    def test_the_second_signal_ends_it_at_once(self):
+        os.mkfifo(self.folder / "pipe")
+        pipe = os.open(self.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, pipe)
+        self.embedded('[destinations.stuck]\ntype = "file"\npath = "pipe"\n')
+        self.succeed("enqueue", "--topic", "a", "--payload", '"' + "x" * 120_000 + '"')  # More than a pipe holds.
+        process = self.start()
+        select.select([pipe], [], [], 20)  # It has begun to write, and can only go on if we read.
+        process.send_signal(signal.SIGTERM)
+        while b"stopping; " not in process.stderr.readline():
+            pass
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        self.assertEqual(143, process.returncode)
 
     def test_a_second_relay_on_the_file_is_refused(self):
         self.embedded()
@@ -240,7 +260,6 @@ class EventsTest(CliTest):
         self.assertIn("must read TYPE/ID", self.refused("events", "list", "--aggregate", "x"))
 
     def test_what_would_move_a_terminal_is_shown_harmlessly(self):
-        import sqlite3
         with sqlite3.connect(self.folder / "test.db") as database:
             database.execute("INSERT INTO waybill_event (topic, payload) VALUES (?, '1')", ("a\x1b[31mb",))
         self.assertNotIn("\x1b", self.succeed("events", "list").out)
