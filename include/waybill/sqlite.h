@@ -8,6 +8,9 @@
 
 namespace waybill {
 
+// The newest version of the tables that this library knows.
+inline constexpr int sqlite_schema_version = 1;
+
 struct SqliteOptions {
   std::string path{};        // The application's own database file: the log lives in it.
   std::string state_path{};  // Ours, for progress; empty: the path with "-waybill" appended.

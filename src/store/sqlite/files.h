@@ -34,8 +34,6 @@ struct SqliteFiles {
 
 using SqliteFilesPtr = std::shared_ptr<SqliteFiles>;
 
-inline constexpr int sqlite_schema_version = 1;
-
 // The highest number the log has given out; 0 if none.
 std::int64_t last_seq(const Database& log);
 

@@ -1,3 +1,5 @@
+#include <filesystem>
+
 #include <fmt/format.h>
 
 #include "sqlite_sql.h"
@@ -27,6 +29,8 @@ class SqliteSchema final : public Schema {
   explicit SqliteSchema(SqliteFilesPtr files) : files_(std::move(files)) {}
 
   SchemaState state() override {
+    // To ask makes no file: a mistyped path must not become a database.
+    if (!std::filesystem::exists(files_->log_path)) return {.newest_known = sqlite_schema_version};
     const Database database(files_->log_path, Database::Mode::create);
     return {
         .version = version(database),

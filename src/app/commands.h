@@ -1,0 +1,92 @@
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "app/exit_code.h"
+#include "config/config.h"
+
+// One function per command; each is in the file of its name. All of them throw Error for what ends them; data
+// goes to the standard output, everything else to the standard error output.
+namespace waybill::app {
+
+using Sources = config::Sources;
+
+struct InitOptions {
+  std::string path = "waybill.toml";
+  std::string store = "sqlite:waybill.db";
+};
+ExitCode init(const InitOptions& options);
+
+struct MigrateOptions {
+  bool print = false;
+};
+ExitCode migrate(const Sources& sources, const MigrateOptions& options);
+
+struct RunOptions {
+  bool migrate = false;
+  bool once = false;
+};
+// Returns 128 + the signal's number if that ended it too early.
+int run(const Sources& sources, const RunOptions& options);
+
+// What the flags say, as text; empty: not given.
+struct EnqueueOptions {
+  std::string topic{}, type{}, aggregate{}, key{}, tenant{}, id{};
+  std::optional<std::string> payload{};
+  std::string payload_file{}, payload_bytes_file{}, content_type{}, metadata{};
+  std::vector<std::string> headers{};  // name=value
+  std::string routing_key{}, schema_id{}, dedup_key{};
+  std::string occurred_at{}, not_before{}, expires_at{};
+  std::optional<std::int64_t> version{};
+  std::optional<std::int32_t> schema_version{}, attempts_max{};
+  bool json = false;
+};
+ExitCode enqueue(const Sources& sources, const EnqueueOptions& options);
+
+struct StatusOptions {
+  bool json = false;
+  bool check = false;
+  std::string age_max = "60s";
+  std::optional<std::int64_t> pending_max{};
+};
+ExitCode status(const Sources& sources, const StatusOptions& options);
+
+struct EventsListOptions {
+  std::string topic{}, type{}, tenant{}, aggregate{}, key{}, since{}, until{};
+  std::optional<std::int64_t> before{};
+  int limit = 50;
+  bool payload = false;
+  bool json = false;
+  bool json_lines = false;
+};
+ExitCode events_list(const Sources& sources, const EventsListOptions& options);
+
+struct EventsShowOptions {
+  std::string id{};
+  bool payload = false;
+  bool json = false;
+};
+ExitCode events_show(const Sources& sources, const EventsShowOptions& options);
+
+struct ConfigOptions {
+  bool origin = false;
+  bool json = false;
+};
+ExitCode config_check(const Sources& sources, const ConfigOptions& options);
+ExitCode config_show(const Sources& sources, const ConfigOptions& options);
+
+struct DoctorOptions {
+  bool json = false;
+};
+ExitCode doctor(const Sources& sources, const DoctorOptions& options);
+
+struct VersionOptions {
+  bool json = false;
+};
+ExitCode version(const VersionOptions& options);
+
+}  // namespace waybill::app

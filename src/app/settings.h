@@ -1,0 +1,36 @@
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include "waybill/log.h"
+#include "waybill/relay.h"
+
+#include "app/wiring.h"
+#include "config/config.h"
+
+namespace waybill::app {
+
+struct Destination {
+  std::string type{};
+  DestinationOptions options{};
+  MakeSink make_sink{};
+};
+
+// Everything the configuration says, checked.
+struct Settings {
+  std::string store{};  // May hold a password: show it by Store::describe() only.
+  std::string schema = "waybill";
+  int shards = 16;
+  std::chrono::hours retention{24 * 7};
+  LogLevel log_level = LogLevel::info;
+  LogFormat log_format = LogFormat::logfmt;
+  RelayOptions relay{};
+  std::vector<Destination> destinations{};
+};
+
+// Reads every key. Throws Error(fix_config) with one line per problem.
+Settings read_settings(config::Config& config);
+
+}  // namespace waybill::app

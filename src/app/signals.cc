@@ -1,0 +1,49 @@
+#include "app/signals.h"
+
+#include <csignal>
+
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include "app/terminal.h"
+#include "base/assert.h"
+
+namespace waybill::app {
+namespace {
+
+int block_and_open() {
+  sigset_t set;
+  sigemptyset(&set);
+  sigaddset(&set, SIGTERM);
+  sigaddset(&set, SIGINT);
+  WAYBILL_ASSERT(::pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
+  std::signal(SIGPIPE, SIG_IGN);
+  const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+  WAYBILL_ASSERT(fd >= 0);
+  return fd;
+}
+
+}  // namespace
+
+Signals::Signals() : fd_(block_and_open()), thread_([this] { listen(); }) {}
+
+Signals::~Signals() {
+  over_ = true;
+  waker_.wake();
+  thread_.join();
+  ::close(fd_);
+}
+
+void Signals::listen() {
+  while (!over_) {
+    waker_.wait(std::chrono::steady_clock::now() + std::chrono::hours(1), fd_);
+    signalfd_siginfo info{};
+    if (::read(fd_, &info, sizeof info) != sizeof info) continue;
+    const int signal = static_cast<int>(info.ssi_signo);
+    if (received_.exchange(signal) != 0) ::_exit(128 + signal);
+    say("stopping; the same signal again ends it at once");
+    stop_.request_stop();
+  }
+}
+
+}  // namespace waybill::app

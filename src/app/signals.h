@@ -1,0 +1,35 @@
+#pragma once
+
+#include <atomic>
+#include <stop_token>
+#include <thread>
+
+#include "base/waker.h"
+
+namespace waybill::app {
+
+// Turns SIGTERM and SIGINT into a stop token; the second one ends the process at once. SIGPIPE is ignored.
+// Make it before any other thread is started: threads inherit which signals are blocked.
+class Signals {
+ public:
+  Signals();
+  ~Signals();
+  Signals(const Signals&) = delete;
+  Signals& operator=(const Signals&) = delete;
+
+  std::stop_token stop_token() const { return stop_.get_token(); }
+  // The signal that came; 0 if none did.
+  int received() const { return received_; }
+
+ private:
+  void listen();
+
+  std::stop_source stop_;
+  std::atomic<int> received_ = 0;
+  std::atomic<bool> over_ = false;
+  Waker waker_;
+  int fd_;
+  std::thread thread_;  // Last: it uses the others.
+};
+
+}  // namespace waybill::app

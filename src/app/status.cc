@@ -1,0 +1,115 @@
+#include <chrono>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "waybill/error.h"
+
+#include "app/alerts.h"
+#include "app/commands.h"
+#include "app/json_writer.h"
+#include "app/moment.h"
+#include "app/session.h"
+#include "app/terminal.h"
+#include "base/time_text.h"
+
+namespace waybill::app {
+namespace {
+
+std::string age_or_dash(Time now, const std::optional<Time>& time) {
+  return time ? age_text(now - *time) : "-";
+}
+
+std::vector<std::string> names_of(const std::vector<Destination>& destinations) {
+  std::vector<std::string> names;
+  for (const auto& destination : destinations) names.push_back(destination.options.name);
+  return names;
+}
+
+std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) {
+  std::string text = fmt::format("{} {}, schema {}, {} events\n", status.store, harmless(status.where),
+                                 status.schema_version, count_text(status.events));
+  Table destinations({"DESTINATION", "PENDING", "OLDEST", "LAST MINUTE", "LAST SETTLED", "SHARDS"});
+  for (const auto& d : status.destinations)
+    destinations.add({d.name, count_text(d.pending), age_or_dash(status.now, d.oldest_pending),
+                      fmt::format("{}", d.settled_last_minute), age_or_dash(status.now, d.last_settled),
+                      fmt::format("{}/{}", d.shards_owned, d.shards)});
+  text += '\n' + destinations.text();
+  Table relays({"RELAY", "ALIVE", "SEEN", "SHARDS", "DESTINATIONS"});
+  for (const auto& r : status.relays)
+    relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen),
+                fmt::format("{}", r.shards_owned), fmt::format("{}", fmt::join(r.destinations, ", "))});
+  text += '\n' + relays.text();
+  if (!found.empty()) text += '\n';
+  for (const auto& alert : found)
+    text += fmt::format("{} {}: {}\n", paint(Colour::red, "alert"), harmless(alert.destination), alert.text);
+  return text;
+}
+
+void write_count(JsonWriter& json, std::string_view name, const Count& count) {
+  json.name(name).begin_object().field("value", count.value).field("exact", count.exact).end_object();
+}
+
+void write_destination(JsonWriter& json, const DestinationStatus& destination, Time now) {
+  json.begin_object().field("name", destination.name);
+  write_count(json, "pending", destination.pending);
+  json.field("oldest_pending", destination.oldest_pending).name("oldest_pending_age_seconds");
+  if (destination.oldest_pending) {
+    json.value(std::chrono::floor<std::chrono::seconds>(now - *destination.oldest_pending).count());
+  } else {
+    json.null();
+  }
+  json.field("last_settled", destination.last_settled);
+  json.field("settled_last_minute", destination.settled_last_minute);
+  json.field("shards", destination.shards).field("shards_owned", destination.shards_owned).end_object();
+}
+
+void write_relay(JsonWriter& json, const RelayStatus& relay) {
+  json.begin_object().field("id", relay.id).field("name", relay.name).field("alive", relay.alive);
+  json.field("last_seen", relay.last_seen).field("shards_owned", relay.shards_owned);
+  json.name("destinations").begin_list();
+  for (const auto& name : relay.destinations) json.value(name);
+  json.end_list().end_object();
+}
+
+std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) {
+  JsonWriter json;
+  json.begin_object().field("store", status.store).field("where", status.where);
+  json.field("schema_version", status.schema_version).field("now", status.now);
+  write_count(json, "events", status.events);
+  json.name("destinations").begin_list();
+  for (const auto& destination : status.destinations) write_destination(json, destination, status.now);
+  json.end_list().name("relays").begin_list();
+  for (const auto& relay : status.relays) write_relay(json, relay);
+  json.end_list().name("alerts").begin_list();
+  for (const auto& alert : found)
+    json.begin_object()
+        .field("alert", alert.name)
+        .field("destination", alert.destination)
+        .field("text", alert.text)
+        .end_object();
+  json.end_list().end_object();
+  return json.take();
+}
+
+}  // namespace
+
+ExitCode status(const Sources& sources, const StatusOptions& options) {
+  AlertLimits limits;
+  const auto age_max = parse_duration(options.age_max);
+  if (!age_max)
+    throw Error(Remedy::fix_input,
+                fmt::format("--max-age '{}' is no duration; write 60s or 5m", options.age_max));
+  limits.age_max = *age_max;
+  limits.pending_max = options.pending_max;
+
+  const Settings settings = load_settings(sources);
+  const auto store = open_store_quietly(settings);
+  require_schema(*store);
+  const StoreStatus now = store->inspector()->status();
+  const auto found = alerts(now, names_of(settings.destinations), limits);
+  print(options.json ? as_json(now, found) : as_text(now, found));
+  return options.check && !found.empty() ? ExitCode::unhealthy : ExitCode::ok;
+}
+
+}  // namespace waybill::app

@@ -1,0 +1,99 @@
+#include "app/wiring.h"
+
+#include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+#include "waybill/sqlite.h"
+
+#include "app/settings.h"
+#include "base/assert.h"
+#include "config/secret.h"
+#include "sink/file/file_sink.h"
+#include "sink/null/null_sink.h"
+
+namespace waybill::app {
+namespace {
+
+constexpr std::string_view sqlite_scheme = "sqlite:";
+
+bool is_postgres(const std::string& url) {
+  return url.starts_with("postgresql://") || url.starts_with("postgres://");
+}
+
+MakeSink read_file(config::Section& section) {
+  FileSinkOptions options;
+  options.path = section.text("path", "", "File that events are appended to, one line of JSON each");
+  options.fsync = section.boolean("fsync", options.fsync, "Force every batch to disk before it counts");
+  if (options.path.empty()) section.refuse("path", R"(is missing; name a file, as in path = "events.jsonl")");
+  return [options] { return file_sink(options); };
+}
+
+MakeSink read_stdout(config::Section&) {
+  return [] { return stdout_sink(); };
+}
+
+MakeSink read_null(config::Section&) {
+  return [] { return null_sink(); };
+}
+
+struct DestinationType {
+  std::string_view name{};
+  MakeSink (*read)(config::Section&) = nullptr;
+};
+
+// A new destination is one line here.
+constexpr std::array types{
+    DestinationType{"file", read_file},
+    DestinationType{"null", read_null},
+    DestinationType{"stdout", read_stdout},
+};
+
+}  // namespace
+
+std::string store_url_problem(const std::string& url) {
+  if (url.empty())
+    return R"(is missing; set it to "postgresql://…" or "sqlite:FILE", or let 'waybill init' write a configuration)";
+  if (is_postgres(url)) return {};
+  if (!url.starts_with(sqlite_scheme)) return R"(must begin with "postgresql://" or "sqlite:")";
+  const std::string path = url.substr(sqlite_scheme.size());
+  if (path.empty()) return R"(names no file; write "sqlite:clinic.db")";
+  if (path.starts_with("//") && !path.starts_with("///"))
+    return R"(takes no host; write "sqlite:clinic.db" or "sqlite:/var/lib/clinic.db")";
+  if (path == ":memory:") return "must be a file: what is only in memory is lost at the end";
+  return {};
+}
+
+bool is_embedded(const Settings& settings) {
+  return settings.store.starts_with(sqlite_scheme);
+}
+
+std::unique_ptr<Store> open_store(const Settings& settings, Log log) {
+  if (is_embedded(settings)) {
+    SqliteOptions options;
+    options.path = settings.store.substr(sqlite_scheme.size());
+    return sqlite_store(std::move(options), std::move(log));
+  }
+  throw Error(Remedy::fix_config, "this build has no PostgreSQL store; use store = \"sqlite:FILE\"");
+}
+
+std::vector<SchemaVersion> schema_versions() {
+  return {{"sqlite", sqlite_schema_version}};
+}
+
+std::vector<std::string> destination_types() {
+  std::vector<std::string> names;
+  for (const auto& type : types) names.emplace_back(type.name);
+  return names;
+}
+
+MakeSink read_sink(const std::string& type, config::Section& section) {
+  const auto known =
+      std::find_if(types.begin(), types.end(), [&](const auto& candidate) { return candidate.name == type; });
+  WAYBILL_ASSERT(known != types.end());
+  return known->read(section);
+}
+
+}  // namespace waybill::app

@@ -1,0 +1,44 @@
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "waybill/log.h"
+#include "waybill/sink.h"
+#include "waybill/store.h"
+
+#include "config/section.h"
+
+namespace waybill::app {
+
+struct Settings;
+
+// Where the names of the configuration become adapters; wiring.cc alone knows which there are.
+
+// Why `url` names no store; empty if it does.
+std::string store_url_problem(const std::string& url);
+
+// A store inside the application's own file, whose tables need no one's permission to be made.
+bool is_embedded(const Settings& settings);
+
+std::unique_ptr<Store> open_store(const Settings& settings, Log log);
+
+// The stores there are, each with the newest version of its tables that this program knows.
+struct SchemaVersion {
+  std::string store{};
+  int version = 0;
+};
+std::vector<SchemaVersion> schema_versions();
+
+// The values that `type` may have in a destination.
+std::vector<std::string> destination_types();
+
+// Makes the sink of a destination whose keys have been read.
+using MakeSink = std::function<std::unique_ptr<Sink>()>;
+
+// Reads the keys that only a destination of this type has. REQUIRES: `type` is one of destination_types().
+MakeSink read_sink(const std::string& type, config::Section& section);
+
+}  // namespace waybill::app

@@ -1,0 +1,42 @@
+#include "config/secret.h"
+
+#include <gtest/gtest.h>
+
+#include "waybill/error.h"
+
+namespace waybill::config {
+namespace {
+
+TEST(RedactUrl, HidesPasswordsAndNothingElse) {
+  EXPECT_EQ("postgresql://relay:********@db/clinic", redact_url("postgresql://relay:s3cret@db/clinic"));
+  EXPECT_EQ("postgresql://relay@db/clinic", redact_url("postgresql://relay@db/clinic"));
+  EXPECT_EQ("postgresql://db:5432/clinic", redact_url("postgresql://db:5432/clinic"));
+  EXPECT_EQ("postgresql://u@db:5432/c?x=a@b", redact_url("postgresql://u@db:5432/c?x=a@b"));
+  EXPECT_EQ("sqlite:clinic.db", redact_url("sqlite:clinic.db"));
+  EXPECT_EQ("postgresql://db/c?user=a&password=********&sslpassword=********",
+            redact_url("postgresql://db/c?user=a&password=s3cret&sslpassword=other"));
+  EXPECT_EQ("amqp://u:********@a,b/v", redact_url("amqp://u:p@ss/w:rd@a,b/v"));
+  EXPECT_EQ("postgresql://u:********@db/c?password=********", redact_url("postgresql://u:a@db/c?password=b"));
+}
+
+TEST(UrlPassword, IsFoundInBothPlaces) {
+  EXPECT_EQ("s3cret", url_password("postgresql://relay:s3cret@db/clinic"));
+  EXPECT_EQ("s3cret", url_password("postgresql://db/clinic?password=s3cret"));
+  EXPECT_EQ("", url_password("postgresql://relay@db/clinic"));
+}
+
+TEST(Expand, ReplacesReferences) {
+  const Lookup environment = [](const std::string& name) -> std::optional<std::string> {
+    if (name == "PW") return "s3cret";
+    return std::nullopt;
+  };
+  EXPECT_EQ("plain $PW {x}", expand("plain $PW {x}", environment));
+  EXPECT_EQ("s3cret", expand("${env:PW}", environment));
+  EXPECT_EQ("a:s3cret@b/s3cret", expand("a:${env:PW}@b/${env:PW}", environment));
+  EXPECT_THROW(expand("${env:NONE}", environment), Error);
+  EXPECT_THROW(expand("${env:PW", environment), Error);
+  EXPECT_THROW(expand("${env:}", environment), Error);
+}
+
+}  // namespace
+}  // namespace waybill::config

@@ -1,0 +1,290 @@
+import json
+import os
+import pty
+import resource
+import select
+import signal
+import sqlite3
+import subprocess
+import time
+import unittest
+
+from waybill_cli import BINARY, CliTest
+
+NULL = '[destinations.null]\ntype = "null"\n'
+
+
+class MissingStoreTest(CliTest):
+    READS = [["status"], ["events", "list"], ["events", "show", "018f3c1e-7b1a-7c3d-9e2f-0123456789ab"],
+             ["enqueue", "--topic", "a", "--payload", "1"]]
+
+    def test_missing_tables(self):
+        self.write("waybill.toml", 'store = "sqlite:test.db"\n' + NULL)
+        for command in self.READS:
+            with self.subTest(command):
+                self.assertIn("the tables are not there; run 'waybill migrate'", self.refused(*command))
+        result = self.run_cli("doctor")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("run 'waybill migrate'", result.out)
+        self.assertEqual(["waybill.toml"], os.listdir(self.folder))
+
+    def test_a_file_that_is_not_a_database(self):
+        self.write("waybill.toml", 'store = "sqlite:test.db"\n' + NULL)
+        path = self.write("test.db", "this is a text, and a long one at that\n" * 100)
+        before = path.read_bytes()
+        for command in self.READS + [["migrate"], ["run", "--once"]]:
+            with self.subTest(command):
+                said = self.refused(*command)
+                self.assertIn("test.db", said)
+                self.assertIn("not a database", said)
+        self.assertEqual(before, path.read_bytes())
+
+    def test_a_folder_that_is_not_there(self):
+        for command in [["migrate"], ["run", "--once"]]:
+            self.write("waybill.toml", 'store = "sqlite:gone/test.db"\n' + NULL)
+            self.assertIn("gone/test.db", self.refused(*command))
+
+    def test_a_full_disk_leaves_nothing_behind(self):
+        def small_files():
+            signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+            resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
+
+        result = subprocess.run([BINARY, "init"], cwd=self.folder, env=self.environment(), capture_output=True,
+                                preexec_fn=small_files, restore_signals=False, check=False)
+        self.assertEqual(2, result.returncode)
+        self.assertIn(b"waybill.toml: cannot write: ", result.stderr)
+        self.assertEqual([], os.listdir(self.folder))
+
+
+class RunTest(CliTest):
+    def start(self, *args):
+        process = subprocess.Popen([BINARY, "run", *args], cwd=self.folder, env=self.environment(),
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        line = process.stderr.readline()
+        while line and b"relay started" not in line:
+            line = process.stderr.readline()
+        self.assertTrue(line, "it ended before it began")
+        return process
+
+    def wait_for(self, path, lines):
+        path = self.folder / path
+        deadline = time.monotonic() + 20
+        while time.monotonic() < deadline:
+            if path.exists() and len(path.read_text().splitlines()) >= lines:
+                return path.read_text().splitlines()
+            time.sleep(0.02)
+        self.fail(f"{path} never had {lines} lines")
+
+    def test_once_delivers_what_is_there(self):
+        self.embedded('[destinations.all]\ntype = "file"\npath = "all.jsonl"\n'
+                      '[destinations.some]\ntype = "file"\npath = "some.jsonl"\nmatch = { topic = ["b.*", "c"] }\n')
+        payload = '{ "x" : 1.0, "x":"\\u00e9" }'
+        for topic in ["a", "b.1", "c", "bb"]:
+            self.succeed("enqueue", "--topic", topic, "--key", "k", "--payload", payload)
+        self.succeed("run", "--once")
+        everything = (self.folder / "all.jsonl").read_text().splitlines()
+        self.assertEqual(["a", "b.1", "c", "bb"], [json.loads(line)["topic"] for line in everything])
+        self.assertIn(f'"payload":{payload}}}', everything[0])
+        some = (self.folder / "some.jsonl").read_text().splitlines()
+        self.assertEqual(["b.1", "c"], [json.loads(line)["topic"] for line in some])
+        self.succeed("run", "--once")
+        self.assertEqual(4, len((self.folder / "all.jsonl").read_text().splitlines()))
+
+    def test_standard_output_carries_events_only(self):
+        self.embedded('[destinations.out]\ntype = "stdout"\n')
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        result = self.succeed("run", "--once")
+        self.assertEqual(1, json.loads(result.out)["payload"])
+
+    def test_makes_the_tables_of_an_embedded_store(self):
+        self.write("waybill.toml", 'store = "sqlite:test.db"\n' + NULL)
+        self.succeed("run", "--once")
+        self.assertEqual(0, self.succeed("status", "--json").json["events"]["value"])
+
+    def test_no_destination(self):
+        self.embedded("")
+        self.assertIn("there is no destination; add a [destinations.NAME]", self.refused("run"))
+
+    def test_a_signal_stops_it_and_that_is_a_good_end(self):
+        self.embedded()
+        for number in [signal.SIGTERM, signal.SIGINT]:
+            process = self.start()
+            process.send_signal(number)
+            process.communicate(timeout=20)
+            self.assertEqual(0, process.returncode)
+
+    def test_events_flow_while_it_runs(self):
+        self.embedded()
+        process = self.start()
+        self.succeed("enqueue", stdin='{"topic":"a","payload":1}\n{"topic":"b","payload":2}\n')
+        self.wait_for("out.jsonl", 2)
+        status = self.succeed("status", "--json").json
+        self.assertEqual([True], [relay["alive"] for relay in status["relays"]])
+        self.assertEqual(["log"], status["relays"][0]["destinations"])
+        self.succeed("status", "--check")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        self.assertEqual(0, process.returncode)
+
+    def test_once_that_is_stopped_has_not_done_its_work(self):
+        self.embedded('[destinations.full]\ntype = "file"\npath = "/dev/full"\n')
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        process = self.start("--once", "--set", "grace=100ms")
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        self.assertEqual(143, process.returncode)
+        result = self.run_cli("status", "--check", "--json")
+        self.assertEqual(4, result.code, result)
+        self.assertEqual(["no-relay"], [alert["alert"] for alert in result.json["alerts"]])
+
+    def test_the_second_signal_ends_it_at_once(self):
+        os.mkfifo(self.folder / "pipe")
+        pipe = os.open(self.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, pipe)
+        self.embedded('[destinations.stuck]\ntype = "file"\npath = "pipe"\n')
+        self.succeed("enqueue", "--topic", "a", "--payload", '"' + "x" * 120_000 + '"')  # More than a pipe holds.
+        process = self.start()
+        select.select([pipe], [], [], 20)  # It has begun to write, and can only go on if we read.
+        process.send_signal(signal.SIGTERM)
+        while b"stopping; " not in process.stderr.readline():
+            pass
+        self.assertIsNone(process.poll())
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+        self.assertEqual(143, process.returncode)
+
+    def test_a_second_relay_on_the_file_is_refused(self):
+        self.embedded()
+        process = self.start()
+        result = self.run_cli("run", "--once")
+        self.assertEqual(2, result.code, result)
+        self.assertIn("test.db", result.err)
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=20)
+
+
+class StatusTest(CliTest):
+    def test_alerts(self):
+        self.embedded()
+        self.assertEqual([], self.succeed("status", "--check", "--json").json["alerts"])
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        result = self.run_cli("status", "--check")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("alert log: no relay has ever served it, and there are events", result.out)
+        self.assertEqual(0, self.run_cli("status").code)
+        self.succeed("run", "--once")
+        self.succeed("status", "--check")
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        result = self.run_cli("status", "--check", "--max-age", "0s", "--max-pending", "0", "--json")
+        self.assertEqual(4, result.code, result)
+        self.assertEqual(["late", "backlog", "no-relay"], [alert["alert"] for alert in result.json["alerts"]])
+
+    def test_json_has_every_field(self):
+        self.embedded()
+        self.succeed("run", "--once")
+        status = self.succeed("status", "--json").json
+        self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "alerts"},
+                         set(status))
+        self.assertEqual({"name", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
+                          "settled_last_minute", "shards", "shards_owned"}, set(status["destinations"][0]))
+
+    def test_wrong_limit(self):
+        self.assertIn("--max-age 'x' is no duration", self.refused("status", "--max-age", "x"))
+
+    def coloured(self, env):
+        master, slave = pty.openpty()
+        self.run_cli("status", stdout=slave, env=env)
+        os.close(slave)
+        shown = os.read(master, 65536)
+        os.close(master)
+        return b"\x1b[" in shown
+
+    def test_colour_only_on_a_terminal_that_wants_it(self):
+        self.embedded()
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        self.assertTrue(self.coloured({}))
+        self.assertFalse(self.coloured({"NO_COLOR": "1"}))
+        self.assertNotIn("\x1b", self.succeed("status").out)
+
+
+class EventsTest(CliTest):
+    def setUp(self):
+        super().setUp()
+        self.embedded()
+        lines = [{"topic": f"t.{i % 2}", "type": f"T{i}", "tenant": "x" if i == 3 else "default",
+                  "aggregate_type": "order", "aggregate_id": f"o-{i}", "payload": {"canary": i}} for i in range(5)]
+        self.ids = self.succeed("enqueue", stdin="".join(json.dumps(line) + "\n" for line in lines)).out.split()
+
+    def types(self, *args):
+        return [event["type"] for event in self.succeed("events", "list", "--json", *args).json["events"]]
+
+    def test_filters(self):
+        self.assertEqual(["T4", "T3", "T2", "T1", "T0"], self.types())
+        self.assertEqual(["T3", "T1"], self.types("--topic", "t.1"))
+        self.assertEqual(["T4", "T3", "T2", "T1", "T0"], self.types("--topic", "t.*"))
+        self.assertEqual(["T2"], self.types("--type", "T2"))
+        self.assertEqual(["T3"], self.types("--tenant", "x"))
+        self.assertEqual(["T1"], self.types("--aggregate", "order/o-1"))
+        self.assertEqual([], self.types("--until", "1h"))
+        self.assertEqual(5, len(self.types("--since", "1h")))
+        self.assertEqual([], self.types("--since", "2100-01-01T00:00:00Z"))
+
+    def test_pages(self):
+        first = self.succeed("events", "list", "--json", "--limit", "2").json
+        self.assertEqual(["T4", "T3"], [event["type"] for event in first["events"]])
+        self.assertEqual(["T2", "T1"], self.types("--limit", "2", "--before", str(first["next_before"])))
+        self.assertIsNone(self.succeed("events", "list", "--json", "--limit", "9").json["next_before"])
+
+    def test_payloads_only_when_asked_for(self):
+        for args in [["list"], ["list", "--json"], ["list", "--jsonl"], ["show", self.ids[0]],
+                     ["show", self.ids[0], "--json"]]:
+            self.assertNotIn("canary", self.succeed("events", *args).out)
+        for args in [["list", "--json"], ["list", "--jsonl"], ["show", self.ids[0]], ["show", self.ids[0], "--json"]]:
+            self.assertIn("canary", self.succeed("events", *args, "--payload").out)
+
+    def test_the_story_of_an_event(self):
+        def state():
+            story = self.succeed("events", "show", self.ids[2], "--json").json
+            self.assertEqual("T2", story["event"]["type"])
+            return [(at["destination"], at["state"], at["settled_at"] is not None) for at in story["destinations"]]
+
+        self.succeed("run", "--once")
+        self.assertEqual([("log", "published", True)], state())
+        self.assertRegex(self.succeed("events", "show", self.ids[2]).out, r"written\n.* published at log\n")
+
+    def test_wrong_input(self):
+        self.assertIn("'7' is no event id", self.refused("events", "show", "7"))
+        self.assertIn("no event 018f3c1e", self.refused("events", "show", "018f3c1e-7b1a-7c3d-9e2f-0123456789ab", code=1))
+        self.assertIn("--since 'x' is no time", self.refused("events", "list", "--since", "x"))
+        self.assertIn("must read TYPE/ID", self.refused("events", "list", "--aggregate", "x"))
+
+    def test_what_would_move_a_terminal_is_shown_harmlessly(self):
+        with sqlite3.connect(self.folder / "test.db") as database:
+            database.execute("INSERT INTO waybill_event (topic, payload) VALUES (?, '1')", ("a\x1b[31mb",))
+        self.assertNotIn("\x1b", self.succeed("events", "list").out)
+
+
+class DoctorTest(CliTest):
+    def test_a_healthy_store(self):
+        self.embedded()
+        report = self.succeed("doctor", "--json").json
+        self.assertTrue(report["healthy"])
+        self.assertEqual({"level", "what", "text", "remedy"}, set(report["findings"][0]))
+
+    def test_what_is_in_the_store_but_not_in_the_configuration(self):
+        self.embedded()
+        self.succeed("run", "--once")
+        self.write("waybill.toml", 'store = "sqlite:test.db"\n')
+        result = self.succeed("doctor")
+        self.assertIn("none is configured", result.out)
+        self.assertIn("'log' is in the store but not in this configuration", result.out)
+
+    def test_migrate_prints_sql(self):
+        self.write("waybill.toml", 'store = "sqlite:test.db"\n')
+        self.assertIn("CREATE TABLE", self.succeed("migrate", "--print").out)
+        self.assertEqual(["waybill.toml"], os.listdir(self.folder))
+
+
+if __name__ == "__main__":
+    unittest.main()

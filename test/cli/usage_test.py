@@ -1,0 +1,76 @@
+import os
+import unittest
+
+from waybill_cli import CliTest
+
+COMMANDS = [["init"], ["migrate"], ["run"], ["enqueue"], ["status"], ["events"], ["events", "list"], ["events", "show"],
+            ["config"], ["config", "check"], ["config", "show"], ["doctor"], ["version"]]
+
+
+class UsageTest(CliTest):
+    def test_every_command_has_help_with_examples(self):
+        for command in COMMANDS:
+            with self.subTest(command):
+                result = self.succeed(*command, "--help")
+                self.assertIn("Examples:\n  waybill ", result.out)
+                self.assertEqual("", result.err)
+        self.assertIn("Ends with 0", self.succeed("--help").out)
+
+    def test_wrong_usage_ends_with_2_and_says_where_to_look(self):
+        for args, expected in [
+            ([], "A subcommand is required; see waybill --help"),
+            (["frobnicate"], "unknown command 'frobnicate'; see waybill --help"),
+            (["stauts"], "unknown command 'stauts'; did you mean 'status'? See waybill --help"),
+            (["events", "lst"], "unknown command 'lst'; did you mean 'list'? See waybill events --help"),
+            (["status", "--jsn"], "unknown flag '--jsn'; did you mean '--json'? See waybill status --help"),
+            (["run", "now"], "unknown argument 'now'; see waybill run --help"),
+            (["status", "--config"], "--config: 1 required TEXT missing; see waybill status --help"),
+            (["events", "show"], "id is required; see waybill events show --help"),
+            (["events", "list", "--limit", "0"], "--limit: Value 0 not in range 1 to 10000"),
+            (["events", "list", "--json", "--jsonl"], "--json excludes --jsonl"),
+            (["enqueue", "--payload", "1"], "--payload requires --topic"),
+            (["--set", "batch", "status"], "--set 'batch' must read KEY=VALUE"),
+        ]:
+            with self.subTest(args):
+                self.assertIn(expected, self.refused(*args))
+
+    def test_version(self):
+        self.assertRegex(self.succeed("version").out, r"^waybill \d+\.\d+\.\d+\n")
+        version = self.succeed("version", "--json").json
+        self.assertRegex(version["version"], r"^\d+\.\d+\.\d+$")
+        self.assertIn({"store": "sqlite", "schema_version": 1}, version["stores"])
+        self.assertLessEqual({"file", "stdout", "null"}, set(version["destinations"]))
+        self.assertEqual(version["version"] + "\n", self.succeed("--version").out)
+
+    def test_output_that_cannot_be_written_is_a_failure(self):
+        with open("/dev/full", "wb") as full:
+            result = self.run_cli("version", stdout=full)
+        self.assertEqual(1, result.code, result)
+        self.assertIn("cannot write to the standard output: No space left on device", result.err)
+
+
+class InitTest(CliTest):
+    def test_writes_a_configuration_that_works_and_only_the_owner_reads(self):
+        self.succeed("init")
+        path = self.folder / "waybill.toml"
+        self.assertEqual(0o600, path.stat().st_mode & 0o777)
+        self.assertEqual("ok: waybill.toml\n", self.succeed("config", "check").out)
+
+    def test_never_overwrites(self):
+        path = self.write("waybill.toml", "mine")
+        self.assertIn("waybill.toml exists and is left as it is", self.refused("init"))
+        self.assertEqual("mine", path.read_text())
+
+    def test_takes_a_store_and_a_name(self):
+        self.succeed("init", "--store", "postgresql://relay@db/clinic", "clinic.toml")
+        shown = self.succeed("config", "show", "--config", "clinic.toml").out
+        self.assertIn('store = "postgresql://relay@db/clinic"', shown)
+
+    def test_says_why_it_cannot_write(self):
+        self.assertIn("gone/x.toml: cannot write: No such file", self.refused("init", "gone/x.toml"))
+        self.assertIn("--store must begin with", self.refused("init", "--store", "mysql://db/x"))
+        self.assertEqual([], os.listdir(self.folder))
+
+
+if __name__ == "__main__":
+    unittest.main()
