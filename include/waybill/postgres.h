@@ -18,6 +18,9 @@ struct PostgresOptions {
   std::chrono::hours retention{24 * 7};
 };
 
+// The newest schema this library knows.
+inline constexpr int postgres_schema_version = 1;
+
 // A store in a PostgreSQL database (13 or later). Connects on use, not here. The tables are made by
 // Schema::migrate().
 std::unique_ptr<Store> postgres_store(PostgresOptions options, Log log = {});

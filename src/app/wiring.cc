@@ -5,7 +5,7 @@
 
 #include <fmt/format.h>
 
-#include "waybill/error.h"
+#include "waybill/postgres.h"
 #include "waybill/sqlite.h"
 
 #include "app/settings.h"
@@ -76,11 +76,15 @@ std::unique_ptr<Store> open_store(const Settings& settings, Log log) {
     options.path = settings.store.substr(sqlite_scheme.size());
     return sqlite_store(std::move(options), std::move(log));
   }
-  throw Error(Remedy::fix_config, "this build has no PostgreSQL store; use store = \"sqlite:FILE\"");
+  return postgres_store({.url = settings.store,
+                         .schema = settings.schema,
+                         .shards = settings.shards,
+                         .retention = settings.retention},
+                        std::move(log));
 }
 
 std::vector<SchemaVersion> schema_versions() {
-  return {{"sqlite", sqlite_schema_version}};
+  return {{"postgresql", postgres_schema_version}, {"sqlite", sqlite_schema_version}};
 }
 
 std::vector<std::string> destination_types() {

@@ -35,8 +35,6 @@ struct PgDatabase {
 
 using PgDatabasePtr = std::shared_ptr<const PgDatabase>;
 
-inline constexpr int postgres_schema_version = 1;
-
 // Replaces "{name}" in `text`.
 std::string filled_in(std::string_view text, std::string_view name, std::string_view value);
 
