@@ -35,15 +35,19 @@ std::size_t Keeper::turn() {
     if (!asleep_ && somebody_waits() && now >= next_poll_) return poll(now);
     return 0;
   } catch (const Error& error) {
-    if (error.remedy() == Remedy::fix_config) throw;
-    context_.log.warning("the store is away; will try again", {{"error", error.what()}});
-    membership_.reset();
-    asleep_ = false;
-    nothing_free_ = false;
-    next_connect_ = now + std::max(20ms, retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max},
-                                                     ++connect_failures_, 0.5));
+    drop_connection(error, now);
     return 0;
   }
+}
+
+void Keeper::drop_connection(const Error& error, Steady now) {
+  if (error.remedy() == Remedy::fix_config) throw error;
+  context_.log.warning("the store is away; will try again", {{"error", error.what()}});
+  membership_.reset();
+  asleep_ = false;
+  nothing_free_ = false;
+  const RetryPolicy pauses{.first_delay = 100ms, .max_delay = connect_pause_max};
+  next_connect_ = now + std::max(20ms, retry_delay(pauses, ++connect_failures_, 0.5));
 }
 
 // --- Leases
@@ -189,19 +193,21 @@ void Keeper::wait(Steady deadline) {
   }
   deadline = std::min(deadline, next_beat_);
   if (!asleep_ && somebody_waits()) deadline = std::min(deadline, next_poll_);
-  switch (membership_->wait(waker_, deadline)) {
-    case Membership::Told::nothing:
-      return;
-    case Membership::Told::leases:
-      next_beat_ = context_.clock.steady();
-      return;
-    case Membership::Told::news:
-      read_at_last_news_ = events_read();
-      rise();
-      next_poll_ = context_.clock.steady() + poll_first;
-      spread_news();
-      return;
+  try {
+    hear(membership_->wait(waker_, deadline));
+  } catch (const Error& error) {
+    drop_connection(error, context_.clock.steady());
   }
+}
+
+void Keeper::hear(Membership::Told told) {
+  const Steady now = context_.clock.steady();
+  if (told == Membership::Told::leases) next_beat_ = now;
+  if (told != Membership::Told::news) return;
+  read_at_last_news_ = events_read();
+  rise();
+  next_poll_ = now + poll_first;
+  spread_news();
 }
 
 }  // namespace waybill

@@ -41,6 +41,7 @@ class Keeper {
   bool nothing_free() const { return nothing_free_; }
 
  private:
+  void drop_connection(const Error& error, Steady now);
   std::size_t beat(Steady now);
   void share_out(const Pulse& pulse);
   void give_back_surplus(Carrier& carrier, std::size_t share);
@@ -48,6 +49,7 @@ class Keeper {
   std::size_t poll(Steady now);
   void try_to_sleep(Steady now);
   void rise();
+  void hear(Membership::Told told);
   void spread_news();
   bool somebody_waits() const;
   std::uint64_t events_read() const;
