@@ -406,6 +406,9 @@ void PgSession::take_walked(const PgRows& rows, std::span<const std::int32_t> sh
       place.settled = place.walk->walking;
       place.walk.reset();
     }
+    // A walk that ends with nothing has nothing to say: the probe that follows, in the same exchange, goes on from
+    // its end. Handed out, it would look as if the shard had been read up to now.
+    if (chunk.ends_window && events.empty()) continue;
     chunk.events = std::move(events);
     ready_[shard] = std::move(chunk);
   }
