@@ -70,6 +70,8 @@ class PgSession final : public Session {
 
   void finish_read_ahead();
   void read_ahead(const Appetite& appetite);
+  void settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
+                        Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
   PgStatement settle_statement(const std::vector<Row>& rows) const;
   PgStatement fence_statement(std::int32_t shard) const;
@@ -103,6 +105,12 @@ std::vector<std::int32_t> shards_with(const std::map<std::int32_t, Place>& place
   for (const std::int32_t shard : among)
     if ((places.at(shard).walk != nullptr) == walking) shards.push_back(shard);
   return shards;
+}
+
+bool contains_shard(const PgRows& rows, std::int32_t shard) {
+  for (int row = 0; row < rows.size(); ++row)
+    if (rows.integer(row, 0) == shard) return true;
+  return false;
 }
 
 Snapshot snapshot_of(std::string_view text) {
@@ -207,37 +215,36 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
   std::vector<std::int32_t> probing = shards_with(places_, appetite.shards, false);
   std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
 
-  std::vector<PgStatement> statements;
-  if (!settled.empty()) {
-    statements.push_back(settle_statement(rows_of(settled)));
-  } else if (!probing.empty()) {
-    statements.push_back(fence_statement(probing.front()));
-  }
-  if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
-  bool fenced = true;
-  if (!statements.empty()) {
-    const auto results = connection_.transact(statements);
-    fenced = results[0].size() > 0;
-    if (settled.empty()) {
-      if (!fenced) reading.lost.push_back(probing.front());
-    } else {
-      std::vector<std::int32_t> kept;
-      for (int row = 0; row < results[0].size(); ++row)
-        kept.push_back(static_cast<std::int32_t>(results[0].integer(row, 0)));
-      for (const Settlement& settlement : settled)
-        if (std::find(kept.begin(), kept.end(), settlement.shard) == kept.end())
-          reading.lost.push_back(settlement.shard);
-    }
-    // Without a lock nothing was written, so the commit has not reached the disk: what was seen may yet be
-    // undone.
-    if (fenced && !probing.empty()) take_probed(results[1], probing, limit, reading);
-  }
+  settle_and_probe(settled, std::move(probing), limit, reading);
   hand_out(appetite.shards, reading);
   std::erase_if(reading.chunks, [&](const Chunk& chunk) {
     return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
   });
   read_ahead(appetite);
   return reading;
+}
+
+// In one transaction. If it locked no lease it has written nothing, its commit has not reached the disk, and what it
+// saw may yet be undone: then once more, under a lease that is ours.
+void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
+                                 Reading& reading) {
+  while (!settled.empty() || !probing.empty()) {
+    std::vector statements{settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled))};
+    if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+    const auto results = connection_.transact(statements);
+    const bool fenced = results[0].size() > 0;
+    if (settled.empty() && !fenced) reading.lost.push_back(probing.front());
+    for (const Settlement& settlement : settled)
+      if (!contains_shard(results[0], settlement.shard)) reading.lost.push_back(settlement.shard);
+    std::erase_if(probing, [&](std::int32_t shard) {
+      return std::find(reading.lost.begin(), reading.lost.end(), shard) != reading.lost.end();
+    });
+    if (fenced) {
+      if (!probing.empty()) take_probed(results[1], probing, limit, reading);
+      return;
+    }
+    settled = {};
+  }
 }
 
 // One row for all shards that have come to the same place: when nothing much goes on, that is all of them.
