@@ -30,6 +30,7 @@ std::size_t Keeper::turn() {
       membership_ = context_.store.join(context_.identity);
       connect_failures_ = 0;
       next_beat_ = now;
+      spread_news();  // What was committed while nobody listened is not told.
     }
     if (now >= next_beat_) return beat(now);
     if (!asleep_ && somebody_waits() && now >= next_poll_) return poll(now);
