@@ -32,7 +32,7 @@ CREATE TABLE {schema}.event (
                          THEN hashtextextended(aggregate_type || '/' || aggregate_id, hashtextextended(tenant, 0))
                          ELSE uuid_hash_extended(id, 0) END & 9223372036854775807) % {shards}) STORED,
   octets         integer NOT NULL GENERATED ALWAYS AS (
-                   coalesce(octet_length(payload::text), octet_length(payload_bytes))) STORED,
+                   coalesce(octet_length(payload::text), octet_length(payload_bytes), 0)) STORED,
   created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
   -- Wakes a relay, if all of them sleep: a relay that sleeps holds this lock alone, so whoever gets a share of it knows
   -- that somebody is awake, and sends nothing.
