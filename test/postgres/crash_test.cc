@@ -42,6 +42,7 @@ std::string line(const Reader::Seen& event) {
 TEST_F(CrashTest, WhatWasReadStillExistsThoughItsCommitWasAsynchronous) {
   constexpr int crashes = 4;
   int lost = 0;
+  app("ALTER DATABASE " + app("SELECT current_database()") + " SET synchronous_commit = off");
   for (int i = 0; i < crashes; ++i) {
     app("SET synchronous_commit = off");
     for (int n = 0; n < 20; ++n) put(std::to_string(100 * i + n), std::to_string(n));
@@ -109,6 +110,18 @@ TEST_F(CrashTest, AReadWithoutTheLockSeesPhantoms) {
   reader("BEGIN; SET LOCAL synchronous_commit = on");
   EXPECT_EQ("1", reader("SELECT count(*) FROM waybill.event"));
   reader("COMMIT");
+  crash_and_restart();
+  EXPECT_EQ("0", app("SELECT count(*) FROM waybill.event"));
+}
+
+// And so does one after the commit, however safe that was: it covers what was committed before it only.
+TEST_F(CrashTest, AReadAfterTheLocksCommitSeesPhantoms) {
+  Reader claimed(*store);
+  app("SET synchronous_commit = off");
+  Sql reader = connect();
+  reader("BEGIN; SET LOCAL synchronous_commit = on; SELECT 1 FROM waybill.lease FOR KEY SHARE; COMMIT");
+  put("a");
+  EXPECT_EQ("1", reader("SELECT count(*) FROM waybill.event"));
   crash_and_restart();
   EXPECT_EQ("0", app("SELECT count(*) FROM waybill.event"));
 }

@@ -144,6 +144,38 @@ TEST_F(FenceTest, TheSuccessorSeesWhatWasSettledBeforeTheTakeOver) {
   for (const Chunk& chunk : reading.chunks) EXPECT_THAT(chunk.events, IsEmpty()) << "read a stale cursor";
 }
 
+// The same by the store itself: its settlement holds the lock until its commit.
+TEST_F(FenceTest, ATakeOverDoesNotPassASettlementUnderWay) {
+  put("a");
+  Reader zombie(*store);
+  ASSERT_EQ("a", zombie.names());
+  const Reading last = zombie.session->exchange({}, {zombie.shards, 10, 1 << 20});
+  ASSERT_EQ(1U, last.chunks.size());
+  const Settlement settlement{
+      .shard = 0, .term = zombie.leases.at(0).term, .window = last.chunks[0].window, .window_done = true, .count = 1};
+  Sql blocker = connect();
+  blocker("BEGIN; LOCK TABLE waybill.event");  // Its transaction will settle, then wait to read.
+  auto exchange = std::async(std::launch::async, [&] {
+    return zombie.session->exchange(std::span(&settlement, 1), {zombie.shards, 10, 1 << 20});
+  });
+  ASSERT_TRUE(eventually([&] { return app.number("SELECT count(*) FROM pg_locks WHERE NOT granted") == 1; }));
+  silence(zombie);
+  const auto take = [&](Membership& membership) {
+    Lease lease = zombie.leases.at(0);
+    return membership.take(std::span(&lease, 1));
+  };
+  const RelayIdentity relay{.id = "successor", .name = "successor"};
+  const auto membership = store->join(relay);
+  EXPECT_THAT(take(*membership), IsEmpty());
+  blocker("ROLLBACK");
+  EXPECT_THAT(exchange.get().lost, IsEmpty());
+  const auto won = take(*membership);
+  ASSERT_THAT(won, SizeIs(1));
+  const auto session = store->connect(relay, "out");
+  session->open(won, Start::beginning);
+  for (const Chunk& chunk : session->exchange({}, {{0}, 10, 1 << 20}).chunks) EXPECT_THAT(chunk.events, IsEmpty());
+}
+
 TEST_F(FenceTest, TheHeartbeatIsNotHeldUpByTheLock) {
   Reader reader(*store);
   Sql open = connect();
@@ -173,6 +205,35 @@ TEST_F(FenceTest, OnlyAChangeOfHandsWaitsForTheLock) {
   open("BEGIN");
   open(lock_of(reader));
   EXPECT_EQ("", app.refusal("UPDATE waybill.lease SET term = term + 1"));
+}
+
+// Why it is done so: a condition on the term is no fence, and the statement that takes over sees a cursor of before.
+TEST_F(FenceTest, WithoutALockOrInOneStatementItWouldNotHold) {
+  Reader zombie(*store);
+  const std::string insert =
+      "INSERT INTO waybill.cursor (destination, shards, settled, hi, count) SELECT 'out', '{0}', '3:3:', '3', 11 FROM "
+      "waybill.lease WHERE destination = 'out' AND shard = 0 AND term = " +
+      std::to_string(zombie.leases.at(0).term);
+  const std::string last = "(SELECT count FROM waybill.cursor WHERE destination = 'out' ORDER BY id DESC LIMIT 1)";
+  Sql open = connect();
+  open("BEGIN");
+  open(insert);
+  EXPECT_EQ("0", app("UPDATE waybill.lease SET term = term + 1 RETURNING " + last)) << "it does not wait";
+  open("COMMIT");
+  EXPECT_EQ("11", app("SELECT " + last)) << "the zombie's word came after the take-over";
+
+  // With the lock the take-over waits; but what it reads itself, it reads as of before the wait.
+  open("BEGIN");
+  open("SELECT 1 FROM waybill.lease FOR KEY SHARE");
+  open("INSERT INTO waybill.cursor (destination, shards, settled, hi, count) VALUES ('out', '{0}', '3:3:', '3', 12)");
+  auto taken = std::async(std::launch::async, [&] {
+    Sql successor(url);
+    return successor("UPDATE waybill.lease SET term = term + 1 RETURNING " + last);
+  });
+  ASSERT_TRUE(eventually([&] { return app.number("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0; }));
+  open("COMMIT");
+  EXPECT_EQ("11", taken.get()) << "stale";
+  EXPECT_EQ("12", app("SELECT " + last));
 }
 
 TEST_F(FenceTest, AReleasedLeaseIsFreeAtOnceAndItsTermGrows) {

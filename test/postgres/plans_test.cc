@@ -186,11 +186,17 @@ class PlansTest : public testing::Test {
     return explainer.transact(world.queries.bounds,
                               {pg_array<int>(std::vector{busy}), array(1, world.settled), array(1, world.base)});
   }
-  static Look walk(World& world, Explainer& explainer, int limit) {
+  struct Stretch {
+    std::string last, floor, ceiling;
+  };
+  static Look walk(World& world, Explainer& explainer, int limit, const Stretch& stretch) {
     return explainer.transact(
         world.queries.walk,
         {pg_array<int>(std::vector{busy}), array(1, world.settled), array(1, world.walking), array(1, world.base),
-         array(1, world.middle), array(1, world.floor), array(1, world.ceiling), std::to_string(limit)});
+         array(1, stretch.last), array(1, stretch.floor), array(1, stretch.ceiling), std::to_string(limit)});
+  }
+  static Look walk(World& world, Explainer& explainer, int limit) {
+    return walk(world, explainer, limit, {world.middle, world.floor, world.ceiling});
   }
   static Look news(World& world, Explainer& explainer) {
     return explainer.run(world.queries.news, {world.settled, world.base});
@@ -251,6 +257,24 @@ TEST_F(PlansTest, AProbeOfABusyShardReadsNoMoreThanItsLimit) {
 TEST_F(PlansTest, AChunkInTheMiddleOfALargeWindowReadsItsOwnEventsOnly) {
   expect([](auto& world, auto& explainer) { return walk(world, explainer, 1000); }, {by_xid, by_seq}, 1'100, 50);
   expect([](auto& world, auto& explainer) { return walk(world, explainer, 1); }, {by_xid, by_seq}, 10, 20);
+}
+
+// A late transaction's old event must not make the walk begin at its seq, among what was settled long ago.
+TEST_F(PlansTest, AFirstChunkBeginsAtTheWindowsFloor) {
+  expect(
+      [](auto& world, auto& explainer) {
+        return walk(world, explainer, 100, {"0", world.middle, world.ceiling});
+      },
+      {by_xid, by_seq}, 102, 20);
+}
+
+// What is newer than the window is none of its business.
+TEST_F(PlansTest, ALastChunkEndsAtTheWindowsCeiling) {
+  expect(
+      [](auto& world, auto& explainer) {
+        return walk(world, explainer, 1000, {world.middle, world.floor, std::to_string(std::stoll(world.middle) + 10)});
+      },
+      {by_xid, by_seq}, 12, 20);
 }
 
 TEST_F(PlansTest, TheBoundsOfAWindowReadTheShardsFreshEventsOnce) {
