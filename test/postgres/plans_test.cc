@@ -104,6 +104,7 @@ class PlansTest : public testing::Test {
     PgQueries queries{"waybill"};
     std::unique_ptr<Explainer> early;  // has planned everything while the log was empty
     std::string settled, walking, base;
+    std::string halfway;  // a snapshot in which half of the log is settled
     std::string middle, floor, ceiling;
     std::string id;
   };
@@ -131,10 +132,12 @@ class PlansTest : public testing::Test {
     world->early = std::make_unique<Explainer>(world->url);
     ask_all(*world, *world->early);
     load(app);
+    world->halfway = app("SELECT pg_current_snapshot()");
+    world->middle = app("SELECT last_value FROM waybill.event_seq_seq");
+    load(app);
     late("COMMIT");
     world->walking = app("SELECT pg_current_snapshot()");
     world->ceiling = app("SELECT last_value FROM waybill.event_seq_seq");
-    world->middle = std::to_string(std::stoll(world->ceiling) / 2);
     world->floor = "1";
     world->id = app("SELECT id FROM waybill.event WHERE shard = 3 ORDER BY seq DESC LIMIT 1");
     return world;
@@ -147,14 +150,15 @@ class PlansTest : public testing::Test {
         std::to_string(shard) + " LIMIT 1");
   }
 
-  // By transactions of a thousand; a third of all in one shard, none in another.
+  // Half of it, by transactions of a thousand; a third of all in one shard, none in another.
   static void load(Sql& app) {
-    app("CREATE TABLE keys AS SELECT row_number() OVER () AS n, k::text AS key FROM generate_series(1, 1200) k WHERE "
+    app("DROP TABLE IF EXISTS keys; CREATE TABLE keys AS SELECT row_number() OVER () AS n, k::text AS key FROM "
+        "generate_series(1, 1200) k WHERE "
         "waybill.shard_of('default', k::text, NULL, NULL, NULL) <> " +
         std::to_string(quiet));
     app("INSERT INTO keys SELECT 10000 + row_number() OVER (), '" + key_in(app, busy) +
         "' FROM generate_series(1, 500)");
-    app("DO $$ BEGIN FOR i IN 1.." + std::to_string(events / 1000) +
+    app("DO $$ BEGIN FOR i IN 1.." + std::to_string(events / 2000) +
         " LOOP INSERT INTO waybill.event (id, topic, payload, key) SELECT gen_random_uuid(), 't', '{\"n\":1}', k.key "
         "FROM keys k ORDER BY hashint8(k.n + i) LIMIT 1000; COMMIT; END LOOP; END $$");
   }
@@ -187,16 +191,17 @@ class PlansTest : public testing::Test {
                               {pg_array<int>(std::vector{busy}), array(1, world.settled), array(1, world.base)});
   }
   struct Stretch {
-    std::string last, floor, ceiling;
+    std::string settled, last, floor, ceiling;
   };
   static Look walk(World& world, Explainer& explainer, int limit, const Stretch& stretch) {
+    const std::string base = stretch.settled.substr(stretch.settled.find(':') + 1);
     return explainer.transact(
-        world.queries.walk,
-        {pg_array<int>(std::vector{busy}), array(1, world.settled), array(1, world.walking), array(1, world.base),
-         array(1, stretch.last), array(1, stretch.floor), array(1, stretch.ceiling), std::to_string(limit)});
+        world.queries.walk, {pg_array<int>(std::vector{busy}), array(1, stretch.settled), array(1, world.walking),
+                             array(1, base.substr(0, base.find(':'))), array(1, stretch.last), array(1, stretch.floor),
+                             array(1, stretch.ceiling), std::to_string(limit)});
   }
   static Look walk(World& world, Explainer& explainer, int limit) {
-    return walk(world, explainer, limit, {world.middle, world.floor, world.ceiling});
+    return walk(world, explainer, limit, {world.settled, world.middle, world.floor, world.ceiling});
   }
   static Look news(World& world, Explainer& explainer) {
     return explainer.run(world.queries.news, {world.settled, world.base});
@@ -263,7 +268,7 @@ TEST_F(PlansTest, AChunkInTheMiddleOfALargeWindowReadsItsOwnEventsOnly) {
 TEST_F(PlansTest, AFirstChunkBeginsAtTheWindowsFloor) {
   expect(
       [](auto& world, auto& explainer) {
-        return walk(world, explainer, 100, {"0", world.middle, world.ceiling});
+        return walk(world, explainer, 100, {world.halfway, "0", world.middle, world.ceiling});
       },
       {by_xid, by_seq}, 102, 20);
 }
@@ -272,7 +277,8 @@ TEST_F(PlansTest, AFirstChunkBeginsAtTheWindowsFloor) {
 TEST_F(PlansTest, ALastChunkEndsAtTheWindowsCeiling) {
   expect(
       [](auto& world, auto& explainer) {
-        return walk(world, explainer, 1000, {world.middle, world.floor, std::to_string(std::stoll(world.middle) + 10)});
+        return walk(world, explainer, 1000,
+                    {world.settled, world.middle, world.floor, std::to_string(std::stoll(world.middle) + 10)});
       },
       {by_xid, by_seq}, 12, 20);
 }
