@@ -136,7 +136,7 @@ TEST_F(ServerTest, RefusesLargeBodiesUnread) {
   EXPECT_EQ(411, c.read_reply().status);
 }
 
-TEST_F(ServerTest, RefusesNonsenseAndLives) {
+TEST_F(HastyServerTest, RefusesNonsenseAndLives) {
   for (const auto* bytes : {"\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
                             "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
                             "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
