@@ -46,10 +46,6 @@ class Sink {
   // How many events it will hold without an outcome.
   virtual std::size_t in_flight_max() const { return 1000; }
 
-  // True if, once an event has failed, the destination takes none of those submitted after it under the same
-  // key. Only then may several of one key be under way together.
-  virtual bool keeps_order_after_failure() const { return false; }
-
   // After an outage: can it be reached again? `delivered` for yes. The default finds out by the next event.
   virtual Outcome probe(Steady deadline);
 

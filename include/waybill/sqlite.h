@@ -9,8 +9,8 @@
 namespace waybill {
 
 struct SqliteOptions {
-  std::string path;        // The application's own database file: the log lives in it.
-  std::string state_path;  // Ours, for progress; empty: the path with "-waybill" appended.
+  std::string path{};        // The application's own database file: the log lives in it.
+  std::string state_path{};  // Ours, for progress; empty: the path with "-waybill" appended.
 };
 
 // A store in an SQLite file. The tables are made by Schema::migrate(), which also turns on the write-ahead

@@ -74,10 +74,9 @@ struct Appetite {
 };
 
 struct Reading {
-  std::vector<Chunk> chunks{};  // At most one per shard.
+  std::vector<Chunk> chunks{};  // At most one per shard; none: nothing was there and nothing has moved.
   std::vector<std::int32_t>
-      lost{};         // Shards whose lease another relay has by now; nothing was written for them.
-  bool more = false;  // There was more than fitted: read again.
+      lost{};  // Shards whose lease another relay has by now; nothing was written for them.
 };
 
 // One destination's way to the log. Used by one thread.
@@ -87,9 +86,9 @@ class Session {
   virtual ~Session() = default;
 
   // Begins with these leases, where their last settlement left off; a destination never seen before at
-  // `start`. REQUIRES: the leases were won before this call, so that what is read here is the last word of
-  // their former owner.
-  virtual void open(std::span<const Lease> leases, Start start) = 0;
+  // `start`. Returns the shards whose lease still holds; the others are not begun. REQUIRES: the leases were
+  // won before this call, so that what is read here is the last word of their former owner.
+  virtual std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) = 0;
 
   // Forgets shards without writing anything.
   virtual void close(std::span<const std::int32_t> shards) = 0;
@@ -107,10 +106,12 @@ class Session {
 // What a heartbeat brings back.
 struct Pulse {
   std::vector<Lease> mine{};
-  std::vector<Lease> free{};                // To be had now; the term is the one they have.
-  std::map<std::string, int> relays{};      // destination -> relays alive that serve it, this one included
-  std::chrono::milliseconds next_expiry{};  // Until the next relay would be given up; the lease if none.
-  bool news = false;                        // Something was committed since the last pulse.
+  std::vector<Lease> free{};            // To be had now, of the destinations served; with the term they have.
+  std::map<std::string, int> shards{};  // destination -> how many there are
+  std::map<std::string, int> relays{};  // destination -> relays alive that serve it, this one included
+  std::chrono::milliseconds
+      next_expiry{};  // Until the next relay would be given up; the lease if there is none.
+  bool news = false;  // As poll().
 };
 
 // A relay's life among other relays. Used by one thread.
@@ -118,20 +119,24 @@ class Membership {
  public:
   virtual ~Membership() = default;
 
-  // Says "I am alive", and serve these destinations, for another lease from now.
+  // Says "I am alive, and serve these destinations" for another lease from now.
   virtual Pulse beat(std::span<const std::string> destinations) = 0;
 
   // Takes free leases; returns those won, with their new term.
   virtual std::vector<Lease> take(std::span<const Lease> free) = 0;
 
-  // Asks to be told of news from now on. False: not to be had now, go on polling. If true, ask once more for
-  // news (beat) before waiting: what was committed before the call is not told.
+  // Has anything been committed since the last beat() or poll()?
+  virtual bool poll() = 0;
+
+  // Asks to be told of news from now on. False: not to be had now, go on polling. If true, poll() once more
+  // before waiting: what was committed before the call is not told.
   virtual bool sleep() = 0;
   // No need to tell any more.
   virtual void rise() = 0;
 
-  // Waits for news (only while asleep), for `waker`, or for `deadline`. True if there is news.
-  virtual bool wait(Waker& waker, Steady deadline) = 0;
+  // Waits for something to be told, for `waker`, or for `deadline`.
+  enum class Told { nothing, news, leases };  // leases: some have become free.
+  virtual Told wait(Waker& waker, Steady deadline) = 0;
 
   // Is gone: other relays need not wait for the lease to run out.
   virtual void leave() = 0;

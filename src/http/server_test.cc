@@ -6,7 +6,7 @@
 
 #include <gtest/gtest.h>
 
-#include "http/raw_client.h"
+#include "support/raw_http_client.h"
 
 namespace waybill::http {
 namespace {

@@ -8,8 +8,8 @@
 
 #include <gtest/gtest.h>
 
-#include "http/raw_client.h"
 #include "http/server.h"
+#include "support/raw_http_client.h"
 
 namespace waybill::http {
 namespace {

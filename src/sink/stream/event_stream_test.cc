@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
-#include "http/raw_client.h"
 #include "sink/stream/fake_log.h"
+#include "support/raw_http_client.h"
 
 namespace waybill {
 namespace {

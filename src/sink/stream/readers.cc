@@ -73,7 +73,10 @@ Steady HeadReader::step() {
 Steady HeadReader::read_on() {
   const auto place = hub_.head();
   if (!place) {
-    hub_.start_head(follower().read("now", page_events_max).place);
+    auto page = follower().read("now", page_events_max);
+    if (!page.items.empty())
+      return Steady{};  // The log grew meanwhile; the place is after what nobody would get.
+    hub_.start_head(std::move(page.place));
     return in(Pace::shortest);
   }
   const auto page = follower().read(*place, page_events_max);

@@ -18,7 +18,6 @@
 
 #include "http/message.h"
 
-// For tests only: an HTTP client that sends what it is told, byte by byte, so that it can misbehave.
 namespace waybill::http {
 
 struct Reply {
@@ -27,6 +26,7 @@ struct Reply {
   std::string body{};  // Of a stream: nothing, see RawClient::read_until.
 };
 
+// An HTTP client that sends what it is told, byte by byte, so that it can misbehave.
 // Blocking; gives up with an exception when nothing comes for ten seconds.
 class RawClient {
  public:

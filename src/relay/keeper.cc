@@ -1,0 +1,208 @@
+#include "relay/keeper.h"
+
+#include <algorithm>
+
+#include "model/retry.h"
+
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto poll_first = 1ms;
+// The log has been still for this long: ask to be told instead of asking again.
+constexpr auto poll_before_sleep = 8ms;
+constexpr auto connect_pause_max = 2000ms;
+
+}  // namespace
+
+Keeper::Keeper(const RelayContext& context, Trust& trust, Waker& waker,
+               const std::vector<std::unique_ptr<Carrier>>& carriers)
+    : context_(context), trust_(trust), waker_(waker), carriers_(carriers) {}
+
+std::size_t Keeper::turn() {
+  const Steady now = context_.clock.steady();
+  if (names_.empty())
+    for (const auto& carrier : carriers_) names_.push_back(carrier->name());
+  if (!membership_ && now < next_connect_) return 0;
+  try {
+    if (!membership_) {
+      membership_ = context_.store.join(context_.identity);
+      connect_failures_ = 0;
+      next_beat_ = now;
+    }
+    if (now >= next_beat_) return beat(now);
+    if (!asleep_ && somebody_waits() && now >= next_poll_) return poll(now);
+    return 0;
+  } catch (const Error& error) {
+    if (error.remedy() == Remedy::fix_config) throw;
+    context_.log.warning("the store is away; will try again", {{"error", error.what()}});
+    membership_.reset();
+    asleep_ = false;
+    nothing_free_ = false;
+    next_connect_ = now + std::max(20ms, retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max},
+                                                     ++connect_failures_, 0.5));
+    return 0;
+  }
+}
+
+// --- Leases
+// ---------------------------------------------------------------------------------------------------------
+
+// The trust counts from before the request: a slow answer must not stretch it. It ends a margin before the
+// lease does.
+std::size_t Keeper::beat(Steady now) {
+  const auto lease = context_.identity.lease;
+  const Pulse pulse = membership_->beat(names_);
+  trust_.extend(now + lease - lease / 5);
+  next_beat_ = now + std::min<Steady::duration>(lease / 5, pulse.next_expiry + 10ms);
+  for (const auto& carrier : carriers_) {
+    std::vector<Lease> mine;
+    for (const Lease& owned : pulse.mine)
+      if (owned.destination == carrier->name()) mine.push_back(owned);
+    carrier->keep_only(std::move(mine));
+  }
+  share_out(pulse);
+  if (pulse.news) {
+    rise();
+    spread_news();
+  }
+  return pulse.news || !pulse.free.empty() ? 1 : 0;
+}
+
+void Keeper::share_out(const Pulse& pulse) {
+  std::vector<Lease> take;
+  for (const auto& carrier : carriers_) {
+    const auto shards = static_cast<std::size_t>(pulse.shards.at(carrier->name()));
+    const auto relays = static_cast<std::size_t>(std::max(1, pulse.relays.at(carrier->name())));
+    const std::size_t share = winding_up_ ? 0 : (shards + relays - 1) / relays;
+    give_back_surplus(*carrier, share);
+    const auto some = wanted(pulse, *carrier, share);
+    take.insert(take.end(), some.begin(), some.end());
+  }
+  const std::vector<Lease> won = take.empty() ? std::vector<Lease>{} : membership_->take(take);
+  for (const auto& carrier : carriers_) {
+    std::vector<Lease> grants;
+    for (const Lease& lease : won)
+      if (lease.destination == carrier->name()) grants.push_back(lease);
+    if (!grants.empty()) carrier->grant(grants);
+  }
+  nothing_free_ = won.size() == pulse.free.size();
+}
+
+void Keeper::give_back_surplus(Carrier& carrier, std::size_t share) {
+  const std::vector<Lease> held = carrier.held();
+  auto& asked = asked_back_[carrier.name()];
+  std::erase_if(asked, [&](std::int32_t shard) {
+    return std::none_of(held.begin(), held.end(), [&](const Lease& lease) { return lease.shard == shard; });
+  });
+  std::set<std::int32_t> surplus;
+  for (const Lease& lease : held) {
+    if (held.size() - asked.size() - surplus.size() <= share) break;
+    if (!asked.contains(lease.shard)) surplus.insert(lease.shard);
+  }
+  if (surplus.empty()) return;
+  carrier.give_back(surplus);
+  asked.insert(surplus.begin(), surplus.end());
+}
+
+std::vector<Lease> Keeper::wanted(const Pulse& pulse, const Carrier& carrier, std::size_t share) const {
+  std::vector<Lease> leases;
+  const std::size_t held = carrier.held().size();
+  for (const Lease& lease : pulse.free) {
+    if (held + leases.size() >= share) break;
+    if (lease.destination == carrier.name()) leases.push_back(lease);
+  }
+  return leases;
+}
+
+void Keeper::wind_up() {
+  winding_up_ = true;
+  for (const auto& carrier : carriers_) give_back_surplus(*carrier, 0);
+}
+
+void Keeper::leave() {
+  if (!membership_) return;
+  try {
+    membership_->leave();
+  } catch (const Error& error) {
+    context_.log.warning("could not say good-bye; the leases will run out by themselves",
+                         {{"error", error.what()}});
+  }
+  membership_.reset();
+}
+
+// --- News
+// -----------------------------------------------------------------------------------------------------------
+
+std::size_t Keeper::poll(Steady now) {
+  const bool useful = events_read() != read_at_last_news_;
+  if (membership_->poll()) {
+    poll_interval_ = useful ? std::chrono::milliseconds(poll_first)
+                            : std::min(poll_interval_ * 2, context_.options.poll_busy);
+    read_at_last_news_ = events_read();
+    next_poll_ = now + poll_interval_;
+    spread_news();
+    return 1;
+  }
+  poll_interval_ = std::min(poll_interval_ * 2, context_.options.poll_idle);
+  next_poll_ = now + poll_interval_;
+  if (poll_interval_ >= poll_before_sleep) try_to_sleep(now);
+  return 0;
+}
+
+// Between the last poll and the moment from which news are told something may have been committed: one more
+// poll.
+void Keeper::try_to_sleep(Steady now) {
+  asleep_ = membership_->sleep();
+  if (!asleep_ || !membership_->poll()) return;
+  rise();
+  read_at_last_news_ = events_read();
+  next_poll_ = now + poll_first;
+  spread_news();
+}
+
+void Keeper::rise() {
+  poll_interval_ = poll_first;
+  if (!asleep_) return;
+  asleep_ = false;
+  membership_->rise();
+}
+
+void Keeper::spread_news() {
+  for (const auto& carrier : carriers_) carrier->news();
+}
+
+bool Keeper::somebody_waits() const {
+  return std::any_of(carriers_.begin(), carriers_.end(), [](const auto& carrier) { return carrier->idle(); });
+}
+
+std::uint64_t Keeper::events_read() const {
+  std::uint64_t sum = 0;
+  for (const auto& carrier : carriers_) sum += carrier->read();
+  return sum;
+}
+
+void Keeper::wait(Steady deadline) {
+  if (!membership_) {
+    waker_.wait(std::min(deadline, next_connect_));
+    return;
+  }
+  deadline = std::min(deadline, next_beat_);
+  if (!asleep_ && somebody_waits()) deadline = std::min(deadline, next_poll_);
+  switch (membership_->wait(waker_, deadline)) {
+    case Membership::Told::nothing:
+      return;
+    case Membership::Told::leases:
+      next_beat_ = context_.clock.steady();
+      return;
+    case Membership::Told::news:
+      read_at_last_news_ = events_read();
+      rise();
+      next_poll_ = context_.clock.steady() + poll_first;
+      spread_news();
+      return;
+  }
+}
+
+}  // namespace waybill

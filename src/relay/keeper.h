@@ -1,0 +1,75 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "base/waker.h"
+#include "relay/carrier.h"
+#include "relay/context.h"
+
+namespace waybill {
+
+// The Keeper lives for the relay as a whole: it says that the relay is alive, takes leases and gives back
+// more than its share, and brings news of the log to the carriers. It has a connection of its own, so that no
+// slow destination and no long transaction of a carrier can silence it. Used by one thread, but for waker().
+//
+// News: while carriers find work they look for themselves. When one has none, the keeper polls for it, at
+// intervals that double for as long as nothing comes of it; when the whole log is still, it asks to be told
+// instead and sleeps.
+class Keeper {
+ public:
+  Keeper(const RelayContext& context, Trust& trust, Waker& waker,
+         const std::vector<std::unique_ptr<Carrier>>& carriers);
+
+  // One turn without waiting. Error(fix_config) if only a person can help.
+  std::size_t turn();
+  // Waits until there is something to do, at most until `deadline`.
+  void wait(Steady deadline);
+
+  // From now on takes no leases and has the carriers give back all they hold.
+  void wind_up();
+  // Says good-bye.
+  void leave();
+
+  // Is every shard ours, or that of another relay that is alive?
+  bool nothing_free() const { return nothing_free_; }
+
+ private:
+  std::size_t beat(Steady now);
+  void share_out(const Pulse& pulse);
+  void give_back_surplus(Carrier& carrier, std::size_t share);
+  std::vector<Lease> wanted(const Pulse& pulse, const Carrier& carrier, std::size_t share) const;
+  std::size_t poll(Steady now);
+  void try_to_sleep(Steady now);
+  void rise();
+  void spread_news();
+  bool somebody_waits() const;
+  std::uint64_t events_read() const;
+
+  const RelayContext& context_;
+  Trust& trust_;
+  Waker& waker_;
+  const std::vector<std::unique_ptr<Carrier>>& carriers_;
+  std::vector<std::string> names_;
+
+  std::unique_ptr<Membership> membership_;
+  Steady next_connect_{};
+  int connect_failures_ = 0;
+  Steady next_beat_{};
+  Steady next_poll_{};
+  std::chrono::milliseconds poll_interval_{1};
+  std::uint64_t read_at_last_news_ = 0;
+  bool asleep_ = false;
+  bool winding_up_ = false;
+  bool nothing_free_ = false;
+  std::map<std::string, std::set<std::int32_t>>
+      asked_back_;  // destination -> shards the carrier was asked for
+};
+
+}  // namespace waybill

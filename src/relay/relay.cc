@@ -1,0 +1,205 @@
+#include "waybill/relay.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "relay/carrier.h"
+#include "relay/keeper.h"
+
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+
+// How long a loop may wait without a look at the clock and its orders.
+constexpr auto longest_wait = 1s;
+
+std::string host_and_process() {
+  std::array<char, 256> host{};
+  if (::gethostname(host.data(), host.size() - 1) != 0) host[0] = '\0';
+  return fmt::format("{}:{}", host.data(), ::getpid());
+}
+
+template <typename Value>
+void check_range(std::string_view name, Value value, Value least, Value most, std::string_view range) {
+  if (value < least || value > most)
+    throw Error(Remedy::fix_config, fmt::format("{} is out of range; allowed: {}", name, range));
+}
+
+RelayOptions checked(RelayOptions options) {
+  options.validate();
+  if (options.name.empty()) options.name = host_and_process();
+  return options;
+}
+
+}  // namespace
+
+void RelayOptions::validate() const {
+  check_range("batch", batch, 1, 10'000, "1 to 10000");
+  check_range<std::size_t>("read_ahead", read_ahead_bytes_max, 1024 * 1024, std::size_t{4} << 30U,
+                           "1MiB to 4GiB");
+  check_range<std::chrono::milliseconds>("settle_interval", settle_interval, 0ms, 10s, "0s to 10s");
+  check_range<std::chrono::milliseconds>("poll_busy", poll_busy, 1ms, 60s, "1ms to 60s");
+  check_range<std::chrono::milliseconds>("poll_idle", poll_idle, 10ms, 60s, "10ms to 60s");
+  check_range<std::chrono::milliseconds>("lease", lease, 500ms, 10min, "500ms to 10m");
+  check_range<std::chrono::milliseconds>("grace", grace, 0ms, 1h, "0s to 1h");
+}
+
+class Relay::Impl {
+ public:
+  Impl(Store& store, RelayOptions options, Log log, const Clock& clock)
+      : context_{.store = store,
+                 .options = checked(std::move(options)),
+                 .identity = {.id = EventId::make().to_string(),
+                              .name = context_.options.name,
+                              .lease = context_.options.lease},
+                 .log = std::move(log),
+                 .clock = clock},
+        keeper_(context_, trust_, keeper_waker_, carriers_) {}
+
+  void add(DestinationOptions destination, std::unique_ptr<Sink> sink) {
+    if (find(destination.name))
+      throw Error(Remedy::fix_config, fmt::format("destination '{}' is named twice", destination.name));
+    carriers_.push_back(
+        std::make_unique<Carrier>(context_, trust_, keeper_waker_, std::move(destination), std::move(sink)));
+  }
+
+  void work(std::stop_token stop, bool until_drained) {
+    context_.log.info("relay started",
+                      {{"relay", context_.identity.name}, {"store", context_.store.describe()}});
+    std::exception_ptr failure;
+    {
+      std::stop_source carriers_stop;
+      const std::stop_callback wake(stop, [this] { keeper_waker_.wake(); });
+      std::vector<std::jthread> threads;
+      for (const auto& carrier : carriers_)
+        threads.emplace_back([this, &carrier, &failure, token = carriers_stop.get_token()] {
+          carry(*carrier, token, failure);
+        });
+      keep(stop, until_drained, failure);
+      finish(failure);
+      carriers_stop.request_stop();
+      for (const auto& carrier : carriers_) carrier->news();
+    }
+    const Steady deadline = context_.clock.steady() + context_.options.grace;
+    for (const auto& carrier : carriers_) carrier->close(deadline);
+    context_.log.info("relay stopped", {{"relay", context_.identity.name}});
+    if (failure) std::rethrow_exception(failure);
+  }
+
+  std::size_t step() {
+    std::size_t done = keeper_.turn();
+    for (const auto& carrier : carriers_) done += carrier->step();
+    return done;
+  }
+
+  void hint() noexcept {
+    for (const auto& carrier : carriers_) carrier->news();
+  }
+
+  RelayCounts counts(const std::string& destination) const {
+    const Carrier* carrier = find(destination);
+    return carrier ? carrier->counts() : RelayCounts{};
+  }
+
+ private:
+  Carrier* find(const std::string& name) const {
+    const auto place = std::find_if(carriers_.begin(), carriers_.end(),
+                                    [&](const auto& carrier) { return carrier->name() == name; });
+    return place == carriers_.end() ? nullptr : place->get();
+  }
+
+  // A carrier's thread.
+  void carry(Carrier& carrier, const std::stop_token& stop, std::exception_ptr& failure) {
+    try {
+      while (!stop.stop_requested())
+        if (carrier.step() == 0) carrier.wait(context_.clock.steady() + longest_wait);
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex_);
+      if (!failure) failure = std::current_exception();
+      keeper_waker_.wake();
+    }
+  }
+
+  bool failed(const std::exception_ptr& failure) {
+    const std::lock_guard lock(failure_mutex_);
+    return failure != nullptr;
+  }
+
+  bool drained() const {
+    return keeper_.nothing_free() && std::all_of(carriers_.begin(), carriers_.end(),
+                                                 [](const auto& carrier) { return carrier->idle(); });
+  }
+
+  // The keeper's loop, on the caller's thread.
+  void keep(const std::stop_token& stop, bool until_drained, std::exception_ptr& failure) {
+    try {
+      while (!stop.stop_requested() && !failed(failure) && !(until_drained && drained()))
+        if (keeper_.turn() == 0)
+          keeper_.wait(context_.clock.steady() + (until_drained ? 50ms : longest_wait));
+    } catch (...) {
+      const std::lock_guard lock(failure_mutex_);
+      if (!failure) failure = std::current_exception();
+    }
+  }
+
+  // Lets the carriers finish what is under way and give their leases back; goes on saying "alive" meanwhile.
+  void finish(const std::exception_ptr& failure) {
+    const Steady deadline = context_.clock.steady() + context_.options.grace;
+    keeper_.wind_up();
+    const auto held = [this] {
+      return std::any_of(carriers_.begin(), carriers_.end(),
+                         [](const auto& carrier) { return !carrier->held().empty(); });
+    };
+    try {
+      while (held() && !failed(failure) && context_.clock.steady() < deadline)
+        if (keeper_.turn() == 0) keeper_.wait(std::min(deadline, context_.clock.steady() + 2ms));
+      if (held() && !failed(failure))
+        context_.log.warning("the grace period is over; what is still under way may be sent again",
+                             {{"relay", context_.identity.name}});
+    } catch (const Error& error) {
+      context_.log.warning("could not hand over; the leases will run out by themselves",
+                           {{"error", error.what()}});
+    }
+    keeper_.leave();
+  }
+
+  const RelayContext context_;
+  Trust trust_;
+  Waker keeper_waker_;
+  std::vector<std::unique_ptr<Carrier>> carriers_;
+  Keeper keeper_;
+  std::mutex failure_mutex_;
+};
+
+Relay::Relay(Store& store, RelayOptions options, Log log, const Clock& clock)
+    : impl_(std::make_unique<Impl>(store, std::move(options), std::move(log), clock)) {}
+
+Relay::~Relay() = default;
+
+void Relay::add(DestinationOptions destination, std::unique_ptr<Sink> sink) {
+  impl_->add(std::move(destination), std::move(sink));
+}
+void Relay::run(std::stop_token stop) {
+  impl_->work(std::move(stop), false);
+}
+void Relay::drain(std::stop_token stop) {
+  impl_->work(std::move(stop), true);
+}
+std::size_t Relay::step() {
+  return impl_->step();
+}
+void Relay::hint() noexcept {
+  impl_->hint();
+}
+RelayCounts Relay::counts(const std::string& destination) const {
+  return impl_->counts(destination);
+}
+
+}  // namespace waybill

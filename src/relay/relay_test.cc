@@ -1,0 +1,289 @@
+#include "waybill/relay.h"
+
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "waybill/error.h"
+
+#include "store/memory/memory_store.h"
+#include "support/manual_clock.h"
+#include "support/scripted_sink.h"
+
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = Outcome::Kind;
+using Names = std::vector<std::string>;
+
+// One store; relays are made on it and stepped by hand. Events are named by their payload, a number; `key`
+// orders them.
+class RelayTest : public testing::Test {
+ protected:
+  void enqueue(const std::string& key, int name, std::string topic = "t") {
+    Event event;
+    event.topic = std::move(topic);
+    event.key = key;
+    event.payload = std::to_string(name);
+    const auto writer = store_->writer();
+    writer->enqueue(std::span(&event, 1));
+    writer->commit();
+  }
+
+  std::unique_ptr<Relay> relay(ScriptedSink::Script& script,
+                               DestinationOptions destination = {.name = "out"}) {
+    auto made = std::make_unique<Relay>(*store_, RelayOptions{.lease = 5s}, Log{}, clock_);
+    destination.retry = {.first_delay = 1s, .max_delay = 1s};
+    made->add(std::move(destination), std::make_unique<ScriptedSink>(script));
+    return made;
+  }
+
+  // Steps until nothing happens; a step in between moves time a little, as the real thing would.
+  void settle_down(Relay& relay, int rounds = 60) {
+    for (int i = 0; i < rounds; ++i) {
+      relay.step();
+      clock_.advance(10ms);
+    }
+  }
+
+  std::int64_t pending() {
+    std::int64_t sum = 0;
+    for (const auto& destination : store_->inspector()->status().destinations)
+      sum += destination.pending.value;
+    return sum;
+  }
+
+  ManualClock clock_;
+  std::unique_ptr<Store> store_ = memory_store({.shards = 4}, clock_);
+  ScriptedSink::Script script_;
+};
+
+TEST_F(RelayTest, DeliversInOrderAndSettles) {
+  enqueue("a", 1);
+  enqueue("a", 2);
+  enqueue("a", 3);
+  const auto relay = this->relay(script_);
+  settle_down(*relay);
+  EXPECT_EQ((Names{"1", "2", "3"}), script_.delivered);
+  EXPECT_EQ(0, pending());
+  EXPECT_EQ(3U, relay->counts("out").delivered);
+  enqueue("a", 4);
+  relay->hint();
+  settle_down(*relay);
+  EXPECT_EQ("4", script_.delivered.back());
+}
+
+TEST_F(RelayTest, ARestartedRelaySendsNothingTwice) {
+  for (int i = 1; i <= 20; ++i) enqueue(std::to_string(i % 5), i);
+  {
+    const auto relay = this->relay(script_);
+    settle_down(*relay);
+  }
+  clock_.advance(6s);  // the first one's lease
+  enqueue("a", 21);
+  const auto relay = this->relay(script_);
+  settle_down(*relay);
+  EXPECT_EQ(21U, script_.delivered.size());
+  EXPECT_EQ("21", script_.delivered.back());
+}
+
+TEST_F(RelayTest, AFailureHoldsItsKeyAndIsTriedAgain) {
+  enqueue("a", 1);
+  enqueue("a", 2);
+  enqueue("b", 3);
+  script_.next["1"] = {Kind::retry, Kind::unknown, Kind::rejected};
+  const auto relay = this->relay(script_);
+  settle_down(*relay, 1);
+  EXPECT_EQ((Names{"3"}), script_.delivered);
+  settle_down(*relay, 600);
+  EXPECT_EQ((Names{"3", "1", "2"}), script_.delivered);
+  EXPECT_EQ(3U, relay->counts("out").failed);
+}
+
+TEST_F(RelayTest, AnOutageStopsEverythingAndEndsByItself) {
+  for (int i = 1; i <= 50; ++i) enqueue(std::to_string(i), i);
+  script_.away = true;
+  const auto relay = this->relay(script_);
+  settle_down(*relay, 2'000);  // 20 s
+  EXPECT_TRUE(script_.delivered.empty());
+  EXPECT_LT(script_.attempted.size(), 60U);  // The first go of those that could, then a probe now and then.
+  script_.away = false;
+  settle_down(*relay, 600);
+  EXPECT_EQ(50U, script_.delivered.size());
+}
+
+TEST_F(RelayTest, MatchDecidesWhatADestinationGets) {
+  enqueue("a", 1, "patient.in");
+  enqueue("a", 2, "room.open");
+  enqueue("a", 3, "patient.out");
+  const auto relay = this->relay(script_, {.name = "out", .match = {.topic = {"patient.*"}}});
+  settle_down(*relay);
+  EXPECT_EQ((Names{"1", "3"}), script_.delivered);
+  EXPECT_EQ(1U, relay->counts("out").skipped);
+  EXPECT_EQ(0, pending());
+}
+
+TEST_F(RelayTest, DestinationsHaveTheirOwnProgress) {
+  enqueue("a", 1);
+  ScriptedSink::Script other;
+  script_.away = true;
+  const auto relay = this->relay(script_);
+  relay->add({.name = "other"}, std::make_unique<ScriptedSink>(other));
+  settle_down(*relay, 10);
+  EXPECT_TRUE(script_.delivered.empty());
+  EXPECT_EQ((Names{"1"}), other.delivered);
+}
+
+TEST_F(RelayTest, StartsAtTheBeginningOrNow) {
+  enqueue("a", 1);
+  const auto relay = this->relay(script_, {.name = "late", .start = Start::now});
+  settle_down(*relay);
+  enqueue("a", 2);
+  relay->hint();
+  settle_down(*relay);
+  EXPECT_EQ((Names{"2"}), script_.delivered);
+}
+
+TEST_F(RelayTest, AScheduledEventWaitsForItsTimeAndAnExpiredOneIsSkipped) {
+  Event event;
+  event.topic = "t";
+  event.payload = "1";
+  event.not_before = clock_.now() + 5s;
+  const auto writer = store_->writer();
+  writer->enqueue(std::span(&event, 1));
+  event.not_before.reset();
+  event.payload = "2";
+  event.expires_at = clock_.now() - 1s;
+  writer->enqueue(std::span(&event, 1));
+  writer->commit();
+  const auto relay = this->relay(script_);
+  settle_down(*relay, 100);
+  EXPECT_TRUE(script_.delivered.empty());
+  settle_down(*relay, 600);
+  EXPECT_EQ((Names{"1"}), script_.delivered);
+}
+
+TEST_F(RelayTest, TwoRelaysShareTheShards) {
+  ScriptedSink::Script other_script;
+  const auto one = relay(script_);
+  settle_down(*one);
+  const auto other = relay(other_script);
+  for (int i = 0; i < 300; ++i) {
+    one->step();
+    other->step();
+    clock_.advance(10ms);
+  }
+  const auto status = store_->inspector()->status();
+  ASSERT_EQ(2U, status.relays.size());
+  EXPECT_EQ(2, status.relays[0].shards_owned);
+  EXPECT_EQ(2, status.relays[1].shards_owned);
+
+  for (int i = 1; i <= 40; ++i) enqueue(std::to_string(i), i);
+  for (int i = 0; i < 300; ++i) {
+    one->step();
+    other->step();
+    clock_.advance(10ms);
+  }
+  EXPECT_EQ(40U, script_.delivered.size() + other_script.delivered.size());
+  EXPECT_FALSE(script_.delivered.empty());
+  EXPECT_FALSE(other_script.delivered.empty());
+}
+
+TEST_F(RelayTest, TakesOverWhenTheLeaseRunsOutAndTheZombieWritesNothing) {
+  enqueue("a", 1);
+  enqueue("a", 2);
+  script_.answers = false;
+  const auto zombie = relay(script_);
+  settle_down(*zombie, 10);
+  EXPECT_EQ((Names{"1"}), script_.attempted);
+
+  clock_.advance(6s);
+  ScriptedSink::Script heir_script;
+  const auto heir = relay(heir_script);
+  settle_down(*heir);
+  EXPECT_EQ((Names{"1", "2"}), heir_script.delivered);
+
+  script_.answers =
+      true;  // The zombie wakes up: its answer settles nothing, and it sends nothing of the shard.
+  settle_down(*zombie, 5);
+  EXPECT_EQ((Names{"1"}), script_.attempted);
+  EXPECT_EQ(0, pending());
+}
+
+TEST_F(RelayTest, ARelayThatCannotRenewItsLeaseStopsPublishing) {
+  const auto relay = this->relay(script_);
+  settle_down(*relay);
+  enqueue("a", 1);
+  relay->hint();
+  clock_.advance(4500ms);  // past the margin, not yet past the lease; nobody has beaten since
+  // A step beats first and so renews its trust: the relay goes on.
+  settle_down(*relay);
+  EXPECT_EQ((Names{"1"}), script_.delivered);
+}
+
+TEST_F(RelayTest, NeverMoreUnderWayThanTheSinkTakes) {
+  for (int i = 1; i <= 100; ++i) enqueue(std::to_string(i), i);
+  script_.in_flight_max = 7;
+  const auto relay = this->relay(script_);
+  settle_down(*relay, 200);
+  EXPECT_EQ(100U, script_.delivered.size());
+  EXPECT_EQ(7U, script_.most_under_way);
+}
+
+TEST_F(RelayTest, RefusesOptionsOutOfRange) {
+  try {
+    Relay relay(*store_, RelayOptions{.batch = 0}, Log{}, clock_);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(Remedy::fix_config, error.remedy());
+    EXPECT_STREQ("batch is out of range; allowed: 1 to 10000", error.what());
+  }
+}
+
+// The same on threads and the real clock.
+TEST(RelayOnThreads, DrainDeliversEverythingAndReturns) {
+  const auto store = memory_store({.shards = 4});
+  const auto writer = store->writer();
+  for (int i = 1; i <= 5000; ++i) {
+    Event event;
+    event.topic = "t";
+    event.key = std::to_string(i % 100);
+    event.payload = std::to_string(i);
+    writer->enqueue(std::span(&event, 1));
+  }
+  writer->commit();
+  ScriptedSink::Script script;
+  Relay relay(*store, RelayOptions{});
+  relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+  relay.drain({});
+  EXPECT_EQ(5000U, script.delivered.size());
+  EXPECT_TRUE(script.closed);
+  EXPECT_EQ(0, store->inspector()->status().destinations.at(0).pending.value);
+}
+
+TEST(RelayOnThreads, StopHandsOverAtOnce) {
+  const auto store = memory_store({.shards = 4});
+  ScriptedSink::Script script;
+  Relay relay(*store, RelayOptions{});
+  relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+  std::jthread thread([&](const std::stop_token& stop) { relay.run(stop); });
+  for (int i = 1; i <= 100; ++i) {
+    Event event;
+    event.topic = "t";
+    event.payload = std::to_string(i);
+    const auto writer = store->writer();
+    writer->enqueue(std::span(&event, 1));
+    writer->commit();
+  }
+  while (relay.counts("out").delivered < 100) std::this_thread::yield();
+  thread.request_stop();
+  thread.join();
+  const auto status = store->inspector()->status();
+  EXPECT_EQ(0, status.destinations.at(0).pending.value);
+  EXPECT_EQ(0, status.destinations.at(0).shards_owned);
+  EXPECT_TRUE(status.relays.empty());
+}
+
+}  // namespace
+}  // namespace waybill

@@ -1,0 +1,24 @@
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "waybill/sink.h"
+
+namespace waybill {
+
+struct FileSinkOptions {
+  std::string path{};
+  bool fsync = false;  // `delivered` only when it is on disk; otherwise when the system has it.
+};
+
+// Appends events to a file as JSON lines (model/envelope.h). Several processes may append to one file: lines
+// are written whole, many in one write. A write that fails is an outage (`unavailable`); where it broke off
+// inside a line, the next write begins with a line end, so that only the broken line is unreadable, and its
+// event comes again.
+std::unique_ptr<Sink> file_sink(FileSinkOptions options);
+
+// The same to the standard output.
+std::unique_ptr<Sink> stdout_sink();
+
+}  // namespace waybill

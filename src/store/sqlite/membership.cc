@@ -1,0 +1,135 @@
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "waybill/error.h"
+
+#include "base/json_text.h"
+#include "base/time_text.h"
+#include "base/waker.h"
+#include "store/sqlite/file_watch.h"
+#include "store/sqlite/files.h"
+
+namespace waybill {
+namespace {
+
+// Held as long as the process lives, however it dies.
+class FileLock {
+ public:
+  explicit FileLock(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640)) {
+    if (fd_ < 0)
+      throw Error(Remedy::fix_config, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
+    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
+    ::close(fd_);
+    throw Error(Remedy::fix_config,
+                fmt::format("{} is locked: another relay works on this database; stop it first, or "
+                            "use PostgreSQL to run several",
+                            path));
+  }
+  ~FileLock() { ::close(fd_); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+ private:
+  int fd_;
+};
+
+class SqliteMembership final : public Membership {
+ public:
+  SqliteMembership(SqliteFilesPtr files, RelayIdentity relay)
+      : files_(std::move(files)),
+        relay_(std::move(relay)),
+        // A file of its own: closing a descriptor of a database file would drop SQLite's locks on it.
+        lock_(std::in_place, files_->state_path + ".lock"),
+        log_(files_->open_log()),
+        state_(files_->open_state()),
+        news_(log_.query("SELECT seq FROM sqlite_sequence WHERE name = 'waybill_event'")),
+        watch_(files_->log_path) {}
+
+  Pulse beat(std::span<const std::string> destinations) override {
+    say_alive(destinations);
+    Pulse pulse{.next_expiry = relay_.lease, .news = poll()};
+    const std::lock_guard lock(files_->mutex);
+    for (const std::string& destination : destinations) {
+      pulse.shards[destination] = 1;
+      pulse.relays[destination] = 1;
+      const bool mine = files_->leased.contains(destination);
+      (mine ? pulse.mine : pulse.free).push_back({.destination = destination, .shard = 0, .term = 1});
+    }
+    return pulse;
+  }
+
+  std::vector<Lease> take(std::span<const Lease> free) override {
+    const std::lock_guard lock(files_->mutex);
+    for (const Lease& lease : free) files_->leased.insert(lease.destination);
+    return {free.begin(), free.end()};
+  }
+
+  bool poll() override {
+    const std::int64_t last = news_.step() ? news_.integer(0) : 0;
+    news_.reset();
+    return std::exchange(seen_, last) != last;
+  }
+
+  bool sleep() override { return watch_.fd() >= 0; }
+  void rise() override {}
+
+  Told wait(Waker& waker, Steady deadline) override {
+    waker.wait(deadline, watch_.fd());
+    return watch_.fd() >= 0 && watch_.take() ? Told::news : Told::nothing;
+  }
+
+  void leave() override {
+    state_.run("DELETE FROM relay");
+    {
+      const std::lock_guard lock(files_->mutex);
+      files_->leased.clear();
+    }
+    lock_.reset();
+  }
+
+ private:
+  void say_alive(std::span<const std::string> destinations) {
+    std::string names = "[";
+    for (const std::string& destination : destinations) {
+      if (names.size() > 1) names += ',';
+      append_json_string(names, destination);
+    }
+    names += ']';
+    state_
+        .query(
+            "INSERT INTO relay (one, id, name, last_seen, lease_ms, destinations) VALUES (1, ?1, ?2, ?3, ?4, "
+            "?5) "
+            "ON CONFLICT (one) DO UPDATE SET id = excluded.id, name = excluded.name, "
+            "last_seen = excluded.last_seen, lease_ms = excluded.lease_ms, destinations = "
+            "excluded.destinations")
+        .bind(1, relay_.id)
+        .bind(2, relay_.name)
+        .bind(3, to_rfc3339(system_clock().now()))
+        .bind(4, relay_.lease.count())
+        .bind(5, names)
+        .run();
+  }
+
+  SqliteFilesPtr files_;
+  const RelayIdentity relay_;
+  std::optional<FileLock> lock_;
+  Database log_;
+  Database state_;
+  Query news_;
+  FileWatch watch_;
+  std::int64_t seen_ = 0;
+};
+
+}  // namespace
+
+std::unique_ptr<Membership> sqlite_membership(const SqliteFilesPtr& files, const RelayIdentity& relay) {
+  return std::make_unique<SqliteMembership>(files, relay);
+}
+
+}  // namespace waybill

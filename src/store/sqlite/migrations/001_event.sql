@@ -1,0 +1,66 @@
+-- The log, in the application's own database file. oldest_program: 1
+--
+-- An application writes topic and payload, and what else it likes of the columns up to dedup_key. AUTOINCREMENT is a
+-- must: without it numbers come again after a clean-up, and the relay would take new events for old ones.
+CREATE TABLE waybill_event (
+  seq            INTEGER PRIMARY KEY AUTOINCREMENT,
+  -- A UUID of version 7: milliseconds since 1970, then random.
+  id             TEXT NOT NULL DEFAULT (
+                   lower(printf('%08x-%04x-7%03x-%04x-%012x',
+                     (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) >> 16),
+                     (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) & 65535),
+                     (random() & 4095), 32768 | (random() & 16383), (random() & 281474976710655))))
+                   CHECK (length(id) = 36),
+  tenant         TEXT NOT NULL DEFAULT 'default' CHECK (length(CAST(tenant AS BLOB)) BETWEEN 1 AND 255),
+  topic          TEXT NOT NULL CHECK (length(CAST(topic AS BLOB)) BETWEEN 1 AND 255),
+  type           TEXT CHECK (length(CAST(type AS BLOB)) BETWEEN 1 AND 255),
+  aggregate_type TEXT CHECK (length(CAST(aggregate_type AS BLOB)) BETWEEN 1 AND 255),
+  aggregate_id   TEXT CHECK (length(CAST(aggregate_id AS BLOB)) BETWEEN 1 AND 512),
+  version        INTEGER CHECK (typeof(version) IN ('integer', 'null')),
+  key            TEXT CHECK (length(CAST(key AS BLOB)) BETWEEN 1 AND 512),
+  payload        TEXT CONSTRAINT "payload must be JSON of at most 786432 bytes"
+                   CHECK (payload IS NULL OR (json_valid(payload) AND length(CAST(payload AS BLOB)) <= 786432)),
+  payload_bytes  BLOB CONSTRAINT "payload_bytes must be at most 786432 bytes" CHECK (length(payload_bytes) <= 786432),
+  content_type   TEXT CHECK (length(CAST(content_type AS BLOB)) BETWEEN 1 AND 255),
+  metadata       TEXT CONSTRAINT "metadata must be a JSON object of at most 65536 bytes"
+                   CHECK (metadata IS NULL OR (json_valid(metadata) AND json_type(metadata) = 'object'
+                                           AND length(CAST(metadata AS BLOB)) <= 65536)),
+  headers        TEXT CONSTRAINT "headers must be a JSON object of at most 16384 bytes"
+                   CHECK (headers IS NULL OR (json_valid(headers) AND json_type(headers) = 'object'
+                                           AND length(CAST(headers AS BLOB)) <= 16384)),
+  routing_key    TEXT CHECK (length(CAST(routing_key AS BLOB)) BETWEEN 1 AND 255),
+  schema_id      TEXT CHECK (length(CAST(schema_id AS BLOB)) BETWEEN 1 AND 255),
+  schema_version INTEGER CHECK (typeof(schema_version) IN ('integer', 'null')),
+  occurred_at    TEXT CHECK (julianday(occurred_at) IS NOT NULL OR occurred_at IS NULL),
+  not_before     TEXT CHECK (julianday(not_before) IS NOT NULL OR not_before IS NULL),
+  expires_at     TEXT CHECK (julianday(expires_at) IS NOT NULL OR expires_at IS NULL),
+  attempts_max   INTEGER CHECK (typeof(attempts_max) IN ('integer', 'null') AND attempts_max >= 1),
+  dedup_key      TEXT CHECK (length(CAST(dedup_key AS BLOB)) BETWEEN 1 AND 512),
+  created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
+  CONSTRAINT "exactly one of payload and payload_bytes must be given"
+    CHECK ((payload IS NULL) <> (payload_bytes IS NULL)),
+  CONSTRAINT "aggregate_type and aggregate_id go together" CHECK ((aggregate_type IS NULL) = (aggregate_id IS NULL))
+);
+
+-- The first event of each dedup key. A later one with the same key is not written.
+CREATE TABLE waybill_dedup (
+  tenant     TEXT NOT NULL,
+  key        TEXT NOT NULL,
+  id         TEXT NOT NULL,
+  created_at TEXT NOT NULL,
+  PRIMARY KEY (tenant, key)
+) WITHOUT ROWID;
+
+CREATE TRIGGER waybill_dedup_skip BEFORE INSERT ON waybill_event
+WHEN NEW.dedup_key IS NOT NULL
+ AND EXISTS (SELECT 1 FROM waybill_dedup WHERE tenant = NEW.tenant AND key = NEW.dedup_key)
+BEGIN
+  SELECT RAISE(IGNORE);
+END;
+
+CREATE TRIGGER waybill_dedup_keep AFTER INSERT ON waybill_event
+WHEN NEW.dedup_key IS NOT NULL
+BEGIN
+  INSERT INTO waybill_dedup (tenant, key, id, created_at)
+  VALUES (NEW.tenant, NEW.dedup_key, NEW.id, NEW.created_at);
+END;

@@ -1,0 +1,96 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "waybill/enqueue.h"
+#include "waybill/error.h"
+
+#include "sqlite_sql.h"
+#include "store/sqlite/files.h"
+
+namespace waybill {
+namespace {
+
+class SqliteStore final : public Store {
+ public:
+  explicit SqliteStore(SqliteFilesPtr files) : files_(std::move(files)) {}
+
+  std::unique_ptr<Schema> schema() override { return sqlite_schema(files_); }
+  std::unique_ptr<Writer> writer() override { return sqlite_writer(files_); }
+  std::unique_ptr<Inspector> inspector() override { return sqlite_inspector(files_); }
+  std::unique_ptr<Membership> join(const RelayIdentity& relay) override {
+    return sqlite_membership(files_, relay);
+  }
+  std::unique_ptr<Session> connect(const RelayIdentity& /*relay*/, const std::string& destination) override {
+    return sqlite_session(files_, destination);
+  }
+  std::unique_ptr<Follower> follow() override { return sqlite_follower(files_); }
+  std::string describe() const override { return "sqlite:" + files_->log_path; }
+
+ private:
+  SqliteFilesPtr files_;
+};
+
+class SqliteWriter final : public Writer {
+ public:
+  explicit SqliteWriter(const SqliteFilesPtr& files)
+      : database_(files->log_path, Database::Mode::write), transaction_(database_) {}
+
+  std::vector<EventId> enqueue(std::span<const Event> events) override {
+    return waybill::enqueue(database_.raw(), events);
+  }
+  void commit() override { transaction_.commit(); }
+
+ private:
+  Database database_;
+  Transaction transaction_;
+};
+
+}  // namespace
+
+Database SqliteFiles::open_log() const {
+  Database database(log_path, Database::Mode::write);
+  const auto version =
+      database.number("SELECT count(*) FROM sqlite_schema WHERE name = 'waybill_schema'") == 0
+          ? 0
+          : database.number("SELECT max(version) FROM waybill_schema");
+  if (version == 0)
+    throw Error(Remedy::fix_config,
+                fmt::format("sqlite:{}: has no Waybill tables; run 'waybill migrate'", log_path));
+  const auto oldest = database.number("SELECT max(oldest_program) FROM waybill_schema");
+  if (oldest > sqlite_schema_version)
+    throw Error(
+        Remedy::fix_config,
+        fmt::format(
+            "sqlite:{}: its schema is of version {} and asks for a program that knows version {}; this "
+            "one knows {}: install a newer waybill",
+            log_path, version, oldest, sqlite_schema_version));
+  return database;
+}
+
+Database SqliteFiles::open_state() const {
+  Database database(state_path, Database::Mode::create);
+  database.run("PRAGMA journal_mode = WAL");
+  database.run("PRAGMA synchronous = NORMAL");  // What a power loss takes back is sent again.
+  database.run(std::string(sqlite_sql::state));
+  return database;
+}
+
+std::int64_t last_seq(const Database& log) {
+  return log.number("SELECT seq FROM sqlite_sequence WHERE name = 'waybill_event'");
+}
+
+std::unique_ptr<Writer> sqlite_writer(const SqliteFilesPtr& files) {
+  files->open_log();  // for its check
+  return std::make_unique<SqliteWriter>(files);
+}
+
+std::unique_ptr<Store> sqlite_store(SqliteOptions options, Log log) {
+  if (options.path.empty())
+    throw Error(Remedy::fix_config, "sqlite: the path of the database file is missing");
+  if (options.state_path.empty()) options.state_path = options.path + "-waybill";
+  auto files = std::make_shared<SqliteFiles>(options.path, options.state_path, std::move(log));
+  return std::make_unique<SqliteStore>(std::move(files));
+}
+
+}  // namespace waybill
