@@ -1,6 +1,8 @@
 #include "admin/demo_page.h"
 
-#include <regex>
+#include <initializer_list>
+#include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -16,6 +18,10 @@ class DemoPageTest : public testing::Test {
     server_.start();
   }
   http::Reply get(std::string_view path) { return http::RawClient(server_.port()).get(path); }
+
+  static void expect_none_of(std::string_view text, std::initializer_list<std::string_view> unwanted) {
+    for (const auto word : unwanted) EXPECT_EQ(std::string_view::npos, text.find(word)) << word;
+  }
 
   http::Server server_{{}};
 };
@@ -39,10 +45,10 @@ TEST_F(DemoPageTest, ServesStatusAndLife) {
 
 // The policy that every answer has would silently break a page that does.
 TEST_F(DemoPageTest, HasNothingInlineAndNothingFromElsewhere) {
-  const auto page = get("/").body;
-  EXPECT_FALSE(std::regex_search(page, std::regex(R"(<style|\sstyle=|\son[a-z]+=|<script>|https?:)")));
-  EXPECT_FALSE(std::regex_search(get("/demo.css").body, std::regex(R"(@import|url\()")));
-  EXPECT_FALSE(std::regex_search(get("/demo.js").body, std::regex(R"(innerHTML|eval\(|document\.write)")));
+  expect_none_of(get("/").body,
+                 {"<style", " style=", " onload=", " onclick=", "<script>", "http:", "https:"});
+  expect_none_of(get("/demo.css").body, {"@import", "url("});
+  expect_none_of(get("/demo.js").body, {"innerHTML", "eval(", "document.write", "import("});
 }
 
 TEST_F(DemoPageTest, EveryRouteChecksTheHost) {
