@@ -51,7 +51,7 @@ std::variant<http::Response, std::optional<std::string>> start_of(const http::Re
 
 class EventStream::Impl {
  public:
-  Impl(StreamOptions options, stream::MakeFollower make, const Log& log)
+  Impl(StreamOptions options, const stream::MakeFollower& make, const Log& log)
       : options_(std::move(options)),
         hub_(std::make_shared<Hub>(options_.ring)),
         head_(options_.name, *hub_, make, options_.match, log),
@@ -90,8 +90,8 @@ class EventStream::Impl {
   std::jthread catch_up_thread_;
 };
 
-EventStream::EventStream(StreamOptions options, stream::MakeFollower make_follower, Log log)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(make_follower), log)) {}
+EventStream::EventStream(StreamOptions options, const stream::MakeFollower& make_follower, const Log& log)
+    : impl_(std::make_unique<Impl>(std::move(options), make_follower, log)) {}
 EventStream::~EventStream() = default;
 
 void EventStream::add_to(http::Server& server) {

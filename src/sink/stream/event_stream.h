@@ -47,7 +47,7 @@ struct StreamOptions {
 // destroyed before the server or after it: its clients are sent away, and later ones get a 503.
 class EventStream {
  public:
-  EventStream(StreamOptions options, stream::MakeFollower make_follower, Log log = {});
+  EventStream(StreamOptions options, const stream::MakeFollower& make_follower, const Log& log = {});
   ~EventStream();
   EventStream(const EventStream&) = delete;
   EventStream& operator=(const EventStream&) = delete;
