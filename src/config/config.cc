@@ -23,7 +23,7 @@ namespace waybill::config {
 namespace {
 
 constexpr std::string_view variable_prefix = "WAYBILL_";
-constexpr std::uintmax_t file_bytes_max = 4 * 1024 * 1024;
+constexpr std::uintmax_t file_bytes_max = std::uintmax_t{4} * 1024 * 1024;
 
 const std::string* lookup(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);

@@ -21,7 +21,7 @@
 namespace waybill::config {
 namespace {
 
-constexpr std::size_t secret_bytes_max = 64 * 1024;
+constexpr std::size_t secret_bytes_max = std::size_t{64} * 1024;
 
 // What was found, for messages, as it stands there: ${env:NAME} is not followed.
 std::string found(const Node& node) {
