@@ -109,7 +109,8 @@ void Carrier::forget(std::int32_t shard) {
 
 std::size_t Carrier::connect(Steady now) {
   if (!session_) {
-    if (now < next_connect_ || (to_open_.empty() && lanes_.size() == 0)) return 0;
+    if (to_open_.empty()) news_ = false;  // None of the news are for us.
+    if (now < next_connect_ || to_open_.empty()) return 0;
     session_ = context_.store.connect(context_.identity, destination_.name);
     connect_failures_ = 0;
   }
@@ -274,18 +275,26 @@ std::size_t Carrier::publish() {
     while (lanes_.under_way() < most) {
       const auto position = lane->next();
       if (!position) break;
-      submit(*lane, *position);
+      if (!submit(*lane, *position)) return submitted;
       ++submitted;
     }
   }
   return submitted;
 }
 
-void Carrier::submit(Lane& lane, Lane::Position position) {
+// False if there is no room for the event's payload now.
+bool Carrier::submit(Lane& lane, Lane::Position position) {
   EventView& event = lane.event(position);
-  if (event.payload_deferred) lane.keep(position, session_->load(event));
+  if (event.payload_deferred) {
+    if (lanes_.under_way() > 0 && lanes_.bytes() + limits::payload_bytes_max > context_.options.read_ahead_bytes_max) {
+      lane.again_first(position);
+      return false;
+    }
+    lane.keep(position, session_->load(event));
+  }
   WAYBILL_ASSERT(!event.payload_deferred);
   sink_->submit(event, lanes_.ticket(lane, position));
+  return true;
 }
 
 // --- Settle and claim
@@ -331,11 +340,10 @@ Appetite Carrier::appetite(Steady now) const {
   if (now - last_read_ < read_pause || !trust_.holds(now)) return {};
   const auto batch = static_cast<std::size_t>(context_.options.batch);
   std::size_t events = 0;
-  std::size_t bytes = 0;
+  const std::size_t bytes = lanes_.bytes();
   Appetite wish;
   for (const auto& [shard, lane] : lanes_) {
     events += lane->unsettled();
-    bytes += lane->bytes();
     if (hungry_.contains(shard) && lane->unsettled() < batch) wish.shards.push_back(shard);
   }
   // Reading a little at a time would cost as many round trips as there are events.

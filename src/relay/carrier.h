@@ -64,7 +64,7 @@ class Carrier {
   void retry_later(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now);
   std::size_t publish();
   std::size_t allowance(Steady now);
-  void submit(Lane& lane, Lane::Position position);
+  bool submit(Lane& lane, Lane::Position position);
 
   std::size_t exchange(Steady now);
   std::vector<Settlement> due_settlements(Steady now) const;

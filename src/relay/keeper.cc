@@ -35,15 +35,19 @@ std::size_t Keeper::turn() {
     if (!asleep_ && somebody_waits() && now >= next_poll_) return poll(now);
     return 0;
   } catch (const Error& error) {
-    if (error.remedy() == Remedy::fix_config) throw;
-    context_.log.warning("the store is away; will try again", {{"error", error.what()}});
-    membership_.reset();
-    asleep_ = false;
-    nothing_free_ = false;
-    next_connect_ = now + std::max(20ms, retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max},
-                                                     ++connect_failures_, 0.5));
+    drop_connection(error, now);
     return 0;
   }
+}
+
+void Keeper::drop_connection(const Error& error, Steady now) {
+  if (error.remedy() == Remedy::fix_config) throw error;
+  context_.log.warning("the store is away; will try again", {{"error", error.what()}});
+  membership_.reset();
+  asleep_ = false;
+  nothing_free_ = false;
+  const RetryPolicy pauses{.first_delay = 100ms, .max_delay = connect_pause_max};
+  next_connect_ = now + std::max(20ms, retry_delay(pauses, ++connect_failures_, 0.5));
 }
 
 // --- Leases
@@ -55,11 +59,12 @@ std::size_t Keeper::beat(Steady now) {
   const auto lease = context_.identity.lease;
   const Pulse pulse = membership_->beat(names_);
   trust_.extend(now + lease - lease / 5);
-  next_beat_ = now + std::min<Steady::duration>(lease / 5, pulse.next_expiry + 10ms);
+  next_beat_ = now + std::min<Steady::duration>({lease / 5, 1s, pulse.next_expiry + 10ms});
   for (const auto& carrier : carriers_) {
     std::vector<Lease> mine;
     for (const Lease& owned : pulse.mine)
       if (owned.destination == carrier->name()) mine.push_back(owned);
+    adopt(*carrier, mine);
     carrier->keep_only(std::move(mine));
   }
   share_out(pulse);
@@ -70,12 +75,28 @@ std::size_t Keeper::beat(Steady now) {
   return pulse.news || !pulse.free.empty() ? 1 : 0;
 }
 
+// Leases may be ours without our knowing: the answer to a take was lost. Nobody else would ever take them.
+void Keeper::adopt(Carrier& carrier, const std::vector<Lease>& mine) const {
+  if (winding_up_) return;
+  const std::vector<Lease> held = carrier.held();
+  std::vector<Lease> unknown;
+  for (const Lease& lease : mine)
+    if (std::find(held.begin(), held.end(), lease) == held.end()) unknown.push_back(lease);
+  if (!unknown.empty()) carrier.grant(unknown);
+}
+
+// Every relay that serves a destination carries as many of its shards as any other, give or take one.
+std::size_t Keeper::share_of(const Pulse& pulse, const std::string& destination) {
+  const auto shards = pulse.shards.find(destination);
+  const auto relays = pulse.relays.find(destination);
+  if (shards == pulse.shards.end() || relays == pulse.relays.end()) return 0;
+  return static_cast<std::size_t>((shards->second + relays->second - 1) / relays->second);
+}
+
 void Keeper::share_out(const Pulse& pulse) {
   std::vector<Lease> take;
   for (const auto& carrier : carriers_) {
-    const auto shards = static_cast<std::size_t>(pulse.shards.at(carrier->name()));
-    const auto relays = static_cast<std::size_t>(std::max(1, pulse.relays.at(carrier->name())));
-    const std::size_t share = winding_up_ ? 0 : (shards + relays - 1) / relays;
+    const std::size_t share = winding_up_ ? 0 : share_of(pulse, carrier->name());
     give_back_surplus(*carrier, share);
     const auto some = wanted(pulse, *carrier, share);
     take.insert(take.end(), some.begin(), some.end());
@@ -189,19 +210,21 @@ void Keeper::wait(Steady deadline) {
   }
   deadline = std::min(deadline, next_beat_);
   if (!asleep_ && somebody_waits()) deadline = std::min(deadline, next_poll_);
-  switch (membership_->wait(waker_, deadline)) {
-    case Membership::Told::nothing:
-      return;
-    case Membership::Told::leases:
-      next_beat_ = context_.clock.steady();
-      return;
-    case Membership::Told::news:
-      read_at_last_news_ = events_read();
-      rise();
-      next_poll_ = context_.clock.steady() + poll_first;
-      spread_news();
-      return;
+  try {
+    hear(membership_->wait(waker_, deadline));
+  } catch (const Error& error) {
+    drop_connection(error, context_.clock.steady());
   }
+}
+
+void Keeper::hear(Membership::Told told) {
+  const Steady now = context_.clock.steady();
+  if (told == Membership::Told::leases) next_beat_ = now;
+  if (told != Membership::Told::news) return;
+  read_at_last_news_ = events_read();
+  rise();
+  next_poll_ = now + poll_first;
+  spread_news();
 }
 
 }  // namespace waybill

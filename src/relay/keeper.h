@@ -41,13 +41,17 @@ class Keeper {
   bool nothing_free() const { return nothing_free_; }
 
  private:
+  void drop_connection(const Error& error, Steady now);
   std::size_t beat(Steady now);
+  void adopt(Carrier& carrier, const std::vector<Lease>& mine) const;
+  static std::size_t share_of(const Pulse& pulse, const std::string& destination);
   void share_out(const Pulse& pulse);
   void give_back_surplus(Carrier& carrier, std::size_t share);
   std::vector<Lease> wanted(const Pulse& pulse, const Carrier& carrier, std::size_t share) const;
   std::size_t poll(Steady now);
   void try_to_sleep(Steady now);
   void rise();
+  void hear(Membership::Told told);
   void spread_news();
   bool somebody_waits() const;
   std::uint64_t events_read() const;

@@ -252,7 +252,7 @@ std::vector<PgRows> PgConnection::receive_results(std::size_t skip_front, std::s
 void PgConnection::roll_back() {
   if (PQtransactionStatus(raw()) == PQTRANS_INERROR || PQtransactionStatus(raw()) == PQTRANS_INTRANS)
     PQclear(PQexec(raw(), "ROLLBACK"));
-  PQclear(PQexec(raw(), "DEALLOCATE ALL"));
+  if (!pooled_.value_or(false)) PQclear(PQexec(raw(), "DEALLOCATE ALL"));
 }
 
 bool PgConnection::pooled() {

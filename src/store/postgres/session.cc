@@ -68,8 +68,12 @@ class PgSession final : public Session {
     std::int64_t count = 0;
   };
 
+  Place place_of(const PgRows& rows, int row, const Snapshot& present) const;
+  PgParameters lease_parameters(std::span<const Lease> leases) const;
   void finish_read_ahead();
   void read_ahead(const Appetite& appetite);
+  void settle_and_probe(std::span<const Settlement> settled, const std::vector<std::int32_t>& probing, int limit,
+                        Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
   PgStatement settle_statement(const std::vector<Row>& rows) const;
   PgStatement fence_statement(std::int32_t shard) const;
@@ -116,17 +120,10 @@ Snapshot snapshot_of(std::string_view text) {
 
 std::vector<std::int32_t> PgSession::open(std::span<const Lease> leases, Start start) {
   finish_read_ahead();
-  std::vector<std::int32_t> shards;
-  std::vector<std::int64_t> terms;
-  for (const Lease& lease : leases) {
-    shards.push_back(lease.shard);
-    terms.push_back(lease.term);
-  }
-  const PgStatement statement{&queries_.open,
-                              {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}};
+  const PgStatement newest{&queries_.open, lease_parameters(leases)};
   const PgStatement now{&queries_.start};
   for (int attempt = 0;; ++attempt) {
-    const auto results = connection_.transact(std::vector{statement, now});
+    const auto results = connection_.transact(std::vector{newest, now});
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
     std::vector<std::int32_t> opened;
@@ -136,38 +133,51 @@ std::vector<std::int32_t> PgSession::open(std::span<const Lease> leases, Start s
       opened.push_back(shard);
       if (rows.null(row, 1)) {
         fresh.push_back(shard);
-        continue;
+      } else {
+        places_[shard] = place_of(rows, row, present);
       }
-      Place place{.settled = snapshot_of(rows.text(row, 1))};
-      const std::uint64_t end = rows.null(row, 2) ? place.settled.xmax : snapshot_of(rows.text(row, 2)).xmax;
-      if (end > present.xmax)
-        throw Error(
-            Remedy::fix_config,
-            fmt::format("postgresql: destination '{}' has settled transactions that this server has not seen yet "
-                        "(restored to an earlier time?). Nothing is sent; 'waybill anchor --dry-run' shows how "
-                        "to go on",
-                        destination_));
-      if (!rows.null(row, 2)) {
-        auto window = std::make_shared<PgWindow>();
-        window->settled = place.settled;
-        window->walking = snapshot_of(rows.text(row, 2));
-        window->base = place.settled.xmax;
-        window->floor = rows.integer(row, 4);
-        window->ceiling = rows.integer(row, 5);
-        place.walk = window;
-        place.last = rows.integer(row, 3);
-      }
-      places_[shard] = std::move(place);
+      for (const Lease& lease : leases)
+        if (lease.shard == shard) places_[shard].term = lease.term;
     }
-    for (std::size_t i = 0; i < shards.size(); ++i)
-      if (const auto place = places_.find(shards[i]); place != places_.end()) place->second.term = terms[i];
     if (fresh.empty()) return opened;
     WAYBILL_ASSERT(attempt < 3);
-    for (const std::int32_t shard : fresh)
-      places_[shard].term =
-          leases[static_cast<std::size_t>(std::find(shards.begin(), shards.end(), shard) - shards.begin())].term;
     write_first_cursor(fresh, start);
+    close(fresh);
   }
+}
+
+// A cursor's row as the place where reading goes on.
+Place PgSession::place_of(const PgRows& rows, int row, const Snapshot& present) const {
+  Place place{.settled = snapshot_of(rows.text(row, 1))};
+  std::uint64_t end = place.settled.xmax;
+  if (!rows.null(row, 2)) {
+    auto window = std::make_shared<PgWindow>();
+    window->settled = place.settled;
+    window->walking = snapshot_of(rows.text(row, 2));
+    window->base = place.settled.xmax;
+    window->floor = rows.integer(row, 4);
+    window->ceiling = rows.integer(row, 5);
+    end = window->walking.xmax;
+    place.walk = window;
+    place.last = rows.integer(row, 3);
+  }
+  if (end > present.xmax)
+    throw Error(Remedy::fix_config,
+                fmt::format("postgresql: destination '{}' has settled transactions that this server has not seen yet "
+                            "(restored to an earlier time?). Nothing is sent; 'waybill anchor --dry-run' shows how to "
+                            "go on",
+                            destination_));
+  return place;
+}
+
+PgParameters PgSession::lease_parameters(std::span<const Lease> leases) const {
+  std::vector<std::int32_t> shards;
+  std::vector<std::int64_t> terms;
+  for (const Lease& lease : leases) {
+    shards.push_back(lease.shard);
+    terms.push_back(lease.term);
+  }
+  return {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)};
 }
 
 // The snapshot is taken in a transaction of its own: one that has written counts itself as visible.
@@ -187,14 +197,7 @@ void PgSession::close(std::span<const std::int32_t> shards) {
 
 void PgSession::release(std::span<const Lease> leases) {
   finish_read_ahead();
-  std::vector<std::int32_t> shards;
-  std::vector<std::int64_t> terms;
-  for (const Lease& lease : leases) {
-    shards.push_back(lease.shard);
-    terms.push_back(lease.term);
-  }
-  connection_.run(
-      {&queries_.release, {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}});
+  connection_.run({&queries_.release, lease_parameters(leases)});
 }
 
 // --- Settle and claim
@@ -202,42 +205,33 @@ void PgSession::release(std::span<const Lease> leases) {
 
 Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite& appetite) {
   finish_read_ahead();
-  Reading reading;
-  const int limit = limit_of(appetite);
   std::vector<std::int32_t> probing = shards_with(places_, appetite.shards, false);
   std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
-
-  std::vector<PgStatement> statements;
-  if (!settled.empty()) {
-    statements.push_back(settle_statement(rows_of(settled)));
-  } else if (!probing.empty()) {
-    statements.push_back(fence_statement(probing.front()));
-  }
-  if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
-  bool fenced = true;
-  if (!statements.empty()) {
-    const auto results = connection_.transact(statements);
-    fenced = results[0].size() > 0;
-    if (settled.empty()) {
-      if (!fenced) reading.lost.push_back(probing.front());
-    } else {
-      std::vector<std::int32_t> kept;
-      for (int row = 0; row < results[0].size(); ++row)
-        kept.push_back(static_cast<std::int32_t>(results[0].integer(row, 0)));
-      for (const Settlement& settlement : settled)
-        if (std::find(kept.begin(), kept.end(), settlement.shard) == kept.end())
-          reading.lost.push_back(settlement.shard);
-    }
-    // Without a lock nothing was written, so the commit has not reached the disk: what was seen may yet be
-    // undone.
-    if (fenced && !probing.empty()) take_probed(results[1], probing, limit, reading);
-  }
+  Reading reading;
+  if (!settled.empty() || !probing.empty()) settle_and_probe(settled, probing, limit_of(appetite), reading);
   hand_out(appetite.shards, reading);
   std::erase_if(reading.chunks, [&](const Chunk& chunk) {
     return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
   });
   read_ahead(appetite);
   return reading;
+}
+
+void PgSession::settle_and_probe(std::span<const Settlement> settled, const std::vector<std::int32_t>& probing,
+                                 int limit, Reading& reading) {
+  std::vector<PgStatement> statements;
+  statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
+  if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+  const auto results = connection_.transact(statements);
+  std::vector<std::int32_t> fenced;
+  for (int row = 0; row < results[0].size(); ++row)
+    fenced.push_back(static_cast<std::int32_t>(results[0].integer(row, 0)));
+  const auto lost = [&](std::int32_t shard) { return std::find(fenced.begin(), fenced.end(), shard) == fenced.end(); };
+  for (const Settlement& settlement : settled)
+    if (lost(settlement.shard)) reading.lost.push_back(settlement.shard);
+  if (settled.empty() && lost(probing.front())) reading.lost.push_back(probing.front());
+  // Without a lock nothing was written, so the commit has not reached the disk: what was seen may yet be undone.
+  if (!probing.empty() && !fenced.empty()) take_probed(results[1], probing, limit, reading);
 }
 
 // One row for all shards that have come to the same place: when nothing much goes on, that is all of them.
