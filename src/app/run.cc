@@ -33,15 +33,13 @@ int run(const Sources& sources, const RunOptions& options) {
   const Signals signals;
   const Settings settings = load_settings(sources);
   if (settings.destinations.empty())
-    throw Error(Remedy::fix_config,
-                "there is no destination; add a [destinations.NAME] to the configuration");
+    throw Error(Remedy::fix_config, "there is no destination; add a [destinations.NAME] to the configuration");
   const Log log = stderr_log(settings.log_level, settings.log_format);
   const auto store = open_store(settings, log);
   prepare_schema(*store, options.migrate || is_embedded(settings), log);
 
   Relay relay(*store, settings.relay, log);
-  for (const auto& destination : settings.destinations)
-    relay.add(destination.options, destination.make_sink());
+  for (const auto& destination : settings.destinations) relay.add(destination.options, destination.make_sink());
   if (options.once) {
     relay.drain(signals.stop_token());
   } else {
