@@ -95,6 +95,9 @@ class Session {
   // Saves `settled`, then reads on, in one transaction.
   virtual Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) = 0;
 
+  // To be called now and then while nothing is exchanged, so that nothing lies open in the store meanwhile.
+  virtual void keep_up() {}
+
   // The payload of an event that came without it, being large (EventView::payload_deferred).
   virtual std::shared_ptr<const void> load(EventView& event) = 0;
 
@@ -156,6 +159,7 @@ class Follower {
     bool more = false;
   };
 
+  // Events come with their payloads; a page without `more` leaves out nothing that was committed before the call.
   // What follows `place`; empty: the whole log; "now": nothing yet, but the place to go on from.
   // Error(fix_input) if `place` is none, or the log does not reach back to it any more.
   virtual Page read(std::string_view place, int events_max) = 0;

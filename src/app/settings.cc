@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+
+#include <fmt/format.h>
 
 #include "config/section.h"
 
@@ -90,6 +93,25 @@ Match read_match(Section section) {
   return match;
 }
 
+// "127.0.0.1:8780", "[::1]:8780"
+Listen read_listen(Section& root, const Listen& fallback) {
+  const std::string text = root.text("listen", fmt::format("{}:{}", fallback.address, fallback.port),
+                                     "Address and port of pages and streams; loopback only");
+  const auto colon = text.rfind(':');
+  unsigned port = 0;
+  const char* end = text.data() + text.size();
+  const bool good = colon != std::string::npos && colon > 0 &&
+                    std::from_chars(text.data() + colon + 1, end, port).ptr == end && port <= 65'535;
+  if (!good) {
+    root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\"");
+    return fallback;
+  }
+  Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port)};
+  if (listen.address.starts_with('[') && listen.address.ends_with(']'))
+    listen.address = listen.address.substr(1, listen.address.size() - 2);
+  return listen;
+}
+
 Destination read_destination(Section& section, const RetryPolicy& retry) {
   Destination destination;
   destination.options.name = section.name();
@@ -97,6 +119,7 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
     section.refuse("", "the name must be 1 to 63 of a-z, 0-9, _ and -, beginning with a letter");
   destination.type = section.required_choice("type", destination_types(), "What kind of destination it is");
   destination.options.match = read_match(section.section("match"));
+  if (destination.type == stream_type) return destination;
   destination.options.start =
       section.choice("start", destination.options.start, starts, "Where it begins when the store has never seen it");
   destination.options.retry = read_retry(section.section("retry"), retry);
@@ -115,6 +138,7 @@ Settings read_settings(config::Config& config) {
   Section root = config.root();
   read_store(root, settings);
   read_log(root.section("log"), settings);
+  settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
   const RetryPolicy retry = read_retry(root.section("retry"), {});
   for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));

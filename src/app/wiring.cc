@@ -88,6 +88,7 @@ std::vector<SchemaVersion> schema_versions() {
 std::vector<std::string> destination_types() {
   std::vector<std::string> names;
   for (const auto& type : types) names.emplace_back(type.name);
+  names.emplace_back(stream_type);
   return names;
 }
 

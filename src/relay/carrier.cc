@@ -306,7 +306,10 @@ std::size_t Carrier::exchange(Steady now) {
       if (!returning_.contains(shard)) hungry_.insert(shard);
   const std::vector<Settlement> settled = due_settlements(now);
   const Appetite asked = appetite(now);
-  if (settled.empty() && asked.shards.empty()) return 0;
+  if (settled.empty() && asked.shards.empty()) {
+    session_->keep_up();
+    return 0;
+  }
 
   Reading reading = session_->exchange(settled, asked);
   if (!settled.empty()) last_settle_ = now;

@@ -56,6 +56,9 @@ class BreaksAt final : public Store {
     Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override {
       return store_.guard([&] { return target_->exchange(settled, appetite); });
     }
+    void keep_up() override {
+      store_.guard([&] { target_->keep_up(); });
+    }
     std::shared_ptr<const void> load(EventView& event) override {
       return store_.guard([&] { return target_->load(event); });
     }

@@ -54,6 +54,8 @@ class PgSession final : public Session {
   std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override;
   void close(std::span<const std::int32_t> shards) override;
   Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override;
+  // A chunk that nobody takes in keeps its transaction open on the server, and with it the xmin horizon.
+  void keep_up() override { finish_read_ahead(); }
   std::shared_ptr<const void> load(EventView& event) override;
   void release(std::span<const Lease> leases) override;
 
