@@ -6,14 +6,14 @@ ARGS ?=
 PYTHON = /usr/bin/python3 -B
 
 build: packages-build
-	cmake --preset release
+	cmake --preset release -DWAYBILL_TESTS=OFF
 	cmake --build --preset release --target waybill
 
 run: build
 	build/waybill demo $(ARGS)
 
 test: packages-test
-	cmake --preset release
+	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release
 	ctest --test-dir build --output-on-failure -j2
 
@@ -23,18 +23,18 @@ asan tsan: packages-test
 	ctest --test-dir build/$@ --output-on-failure -j2 -LE slow
 
 chaos-core: packages-test
-	cmake --preset release
+	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target waybill chaos_producer
 	$(PYTHON) test/chaos/chaos.py --events 250000 --kills 150 --crashes 10 $(ARGS)
 	$(PYTHON) test/chaos/chaos.py --events 30000 --kills 0 --crashes 50 --sync-commit off $(ARGS)
 
 bench: packages-test
-	cmake --preset release
+	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target waybill core_bench
 	build/bench/core_bench --output build/bench/core.json $(ARGS)
 
 lint: packages-lint
-	cmake --preset release
+	cmake --preset release -DWAYBILL_TESTS=ON
 	clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cc')
 	clang-tidy -p build --quiet $$(git ls-files 'src/*.cc' | grep -v _test.cc)
 

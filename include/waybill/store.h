@@ -84,10 +84,12 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Begins with these leases, where their last settlement left off; a destination never seen before at
-  // `start`. Returns the shards whose lease still holds; the others are not begun. REQUIRES: the leases were
-  // won before this call, so that what is read here is the last word of their former owner.
-  virtual std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) = 0;
+  // Begins with these leases, where their last settlement left off; a destination never seen before at `start`.
+  // Returns those that still hold, as they are now; the others are not begun.
+  // `again`: they were open before, through a connection that broke. Whatever that one has left unfinished is over and
+  // done with when this returns; the terms may have been raised for it.
+  // REQUIRES: the leases were won before this call, so that what is read here is the last word of their former owner.
+  virtual std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) = 0;
 
   // Forgets shards without writing anything.
   virtual void close(std::span<const std::int32_t> shards) = 0;

@@ -49,8 +49,8 @@ class BreaksAt final : public Store {
   class BreakingSession final : public Session {
    public:
     BreakingSession(BreaksAt& store, std::unique_ptr<Session> target) : store_(store), target_(std::move(target)) {}
-    std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override {
-      return store_.guard([&] { return target_->open(leases, start); });
+    std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) override {
+      return store_.guard([&] { return target_->open(leases, start, again); });
     }
     void close(std::span<const std::int32_t> shards) override { target_->close(shards); }
     Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override {

@@ -51,7 +51,7 @@ class PgSession final : public Session {
         destination_(std::move(destination)),
         connection_(database_->connect("relay " + destination_)) {}
 
-  std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override;
+  std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) override;
   void close(std::span<const std::int32_t> shards) override;
   Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override;
   // A chunk that nobody takes in keeps its transaction open on the server, and with it the xmin horizon.
@@ -120,26 +120,38 @@ Snapshot snapshot_of(std::string_view text) {
 // --- Beginning and ending
 // -------------------------------------------------------------------------------------------
 
-std::vector<std::int32_t> PgSession::open(std::span<const Lease> leases, Start start) {
+// A broken connection of ours may live on at the server, in the middle of a commit. To raise the term waits for it, as
+// a take-over by another relay would; what is read in a later statement is then the last word.
+std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, bool again) {
   finish_read_ahead();
+  if (again) {
+    const PgStatement statement{&queries_.renew, lease_parameters(leases)};
+    const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
+    std::vector<Lease> renewed;
+    for (int row = 0; row < rows.size(); ++row)
+      renewed.push_back({.destination = destination_,
+                         .shard = static_cast<std::int32_t>(rows.integer(row, 0)),
+                         .term = rows.integer(row, 1)});
+    return renewed.empty() ? renewed : open(renewed, start, false);
+  }
   const PgStatement newest{&queries_.open, lease_parameters(leases)};
   const PgStatement now{&queries_.start};
   for (int attempt = 0;; ++attempt) {
     const auto results = connection_.transact(std::vector{newest, now});
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
-    std::vector<std::int32_t> opened;
+    std::vector<Lease> opened;
     std::vector<std::int32_t> fresh;
     for (int row = 0; row < rows.size(); ++row) {
       const auto shard = static_cast<std::int32_t>(rows.integer(row, 0));
-      opened.push_back(shard);
       if (rows.null(row, 1)) {
         fresh.push_back(shard);
       } else {
         places_[shard] = place_of(rows, row, present);
       }
-      for (const Lease& lease : leases)
-        if (lease.shard == shard) places_[shard].term = lease.term;
+      opened.push_back(
+          *std::find_if(leases.begin(), leases.end(), [&](const auto& lease) { return lease.shard == shard; }));
+      places_[shard].term = opened.back().term;
     }
     if (fresh.empty()) return opened;
     WAYBILL_ASSERT(attempt < 3);
@@ -219,21 +231,24 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
   return reading;
 }
 
+// The probe comes first: so the transaction gets its number after the probe's snapshot was taken, and once it is on
+// disk no crash can make the server hand out a number again that the snapshot takes for ended. The snapshot then stays
+// good even where a crash goes unnoticed, behind a pooler.
 void PgSession::settle_and_probe(std::span<const Settlement> settled, const std::vector<std::int32_t>& probing,
                                  int limit, Reading& reading) {
   std::vector<PgStatement> statements;
-  statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
   if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+  statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
   const auto results = connection_.transact(statements);
   std::vector<std::int32_t> fenced;
-  for (int row = 0; row < results[0].size(); ++row)
-    fenced.push_back(static_cast<std::int32_t>(results[0].integer(row, 0)));
+  for (int row = 0; row < results.back().size(); ++row)
+    fenced.push_back(static_cast<std::int32_t>(results.back().integer(row, 0)));
   const auto lost = [&](std::int32_t shard) { return std::find(fenced.begin(), fenced.end(), shard) == fenced.end(); };
   for (const Settlement& settlement : settled)
     if (lost(settlement.shard)) reading.lost.push_back(settlement.shard);
   if (settled.empty() && lost(probing.front())) reading.lost.push_back(probing.front());
   // Without a lock nothing was written, so the commit has not reached the disk: what was seen may yet be undone.
-  if (!probing.empty() && !fenced.empty()) take_probed(results[1], probing, limit, reading);
+  if (!probing.empty() && !fenced.empty()) take_probed(results.front(), probing, limit, reading);
 }
 
 // One row for all shards that have come to the same place: when nothing much goes on, that is all of them.
