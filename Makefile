@@ -1,17 +1,19 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
-.PHONY: build run test asan tsan format tidy packages-build packages-test clean
+# Beside them: `make build`, `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
+# hour of killing things), `make bench` (half an hour of figures, into build/bench/).
+.PHONY: build run test asan tsan lint format chaos-core bench clean packages-build packages-test packages-lint
 ARGS ?=
+PYTHON = /usr/bin/python3 -B
 
 build: packages-build
-	cmake --preset release > build.log 2>&1 || { cat build.log; rm -f build.log; exit 1; }
-	@rm -f build.log
+	cmake --preset release -DWAYBILL_TESTS=OFF
 	cmake --build --preset release --target waybill
 
 run: build
 	build/waybill demo $(ARGS)
 
 test: packages-test
-	cmake --preset release
+	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release
 	ctest --test-dir build --output-on-failure -j2
 
@@ -20,11 +22,27 @@ asan tsan: packages-test
 	cmake --build --preset $@
 	ctest --test-dir build/$@ --output-on-failure -j2 -LE slow
 
-packages-build packages-test:
-	@tools/packages $(@:packages-%=%)
+chaos-core: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill chaos_producer
+	$(PYTHON) test/chaos/chaos.py --events 250000 --kills 150 --crashes 10 $(ARGS)
+	$(PYTHON) test/chaos/chaos.py --events 30000 --kills 0 --crashes 50 --sync-commit off $(ARGS)
 
-format:
+bench: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill core_bench
+	build/bench/core_bench --output build/bench/core.json $(ARGS)
+
+lint: packages-lint
+	cmake --preset release -DWAYBILL_TESTS=ON
+	clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cc')
+	clang-tidy -p build --quiet $$(git ls-files 'src/*.cc' | grep -v _test.cc)
+
+format: packages-lint
 	clang-format -i $$(git ls-files '*.h' '*.cc')
+
+packages-build packages-test packages-lint:
+	@tools/packages $(@:packages-%=%)
 
 clean:
 	rm -rf build

@@ -71,7 +71,7 @@ function(waybill_write_layers path)
   file(WRITE ${path} "${text}\n")
 endfunction()
 
-# waybill_embed(TARGET t NAMESPACE ns FILES a.sql b.sql …): the files' texts as constants `a`, `b` in <t>_files.h.
+# waybill_embed(TARGET t NAMESPACE ns HEADER h FILES a.sql b.css …): the files' texts as constants `a`, `b_css` in h.
 function(waybill_embed)
   cmake_parse_arguments(E "" "TARGET;NAMESPACE;HEADER" "FILES" ${ARGN})
   set(header ${CMAKE_CURRENT_BINARY_DIR}/generated/${E_HEADER})

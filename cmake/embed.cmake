@@ -1,10 +1,10 @@
-# Turns text files into a C++ header of string constants. Each file's constant is named after the file, without its
-# ending, other characters than letters and digits as '_'.
+# Turns text files into a C++ header of string constants. Each file's constant is named after the file, without ".sql",
+# other characters than letters and digits as '_'.
 string(REPLACE "," ";" FILES "${FILES}")
 set(text "#pragma once\n\n#include <string_view>\n\nnamespace ${NAMESPACE} {\n")
 foreach(file IN LISTS FILES)
   get_filename_component(name ${file} NAME)
-  string(REGEX REPLACE "\\.[a-z]+$" "" name ${name})
+  string(REGEX REPLACE "\\.sql$" "" name ${name})
   string(REGEX REPLACE "[^A-Za-z0-9]" "_" name ${name})
   if(name MATCHES "^[0-9]")
     set(name "m${name}")

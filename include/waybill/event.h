@@ -69,9 +69,9 @@ struct Event {
 namespace limits {
 inline constexpr std::size_t name_bytes_max = 255;           // topic, type, aggregate type, tenant, routing key, …
 inline constexpr std::size_t key_bytes_max = 512;            // aggregate id, key, dedup key
-inline constexpr std::size_t headers_bytes_max = 16 * 1024;  // as the JSON object they are stored as
-inline constexpr std::size_t metadata_bytes_max = 64 * 1024;
-inline constexpr std::size_t payload_bytes_max = 768 * 1024;  // fits every broker's default
+inline constexpr std::size_t headers_bytes_max = std::size_t{16} * 1024;  // as the JSON object they are stored as
+inline constexpr std::size_t metadata_bytes_max = std::size_t{64} * 1024;
+inline constexpr std::size_t payload_bytes_max = std::size_t{768} * 1024;  // fits every broker's default
 }  // namespace limits
 
 // An event as it rests in the log and as a sink gets it. The views point into memory that outlives the

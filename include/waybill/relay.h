@@ -48,7 +48,7 @@ struct RelayOptions {
   // Events read at once. Larger: fewer round trips, more memory, more duplicates after a crash.
   int batch = 1'000;
   // Read ahead of the destination, at most: bytes of payload, headers and metadata.
-  std::size_t read_ahead_bytes_max = 32 * 1024 * 1024;
+  std::size_t read_ahead_bytes_max = std::size_t{32} * 1024 * 1024;
   // Progress is saved at most this often. Larger: fewer writes, more duplicates after a crash.
   std::chrono::milliseconds settle_interval{50};
   // How often the store is asked for news while something moves, and when nothing does.

@@ -84,16 +84,21 @@ class Session {
  public:
   virtual ~Session() = default;
 
-  // Begins with these leases, where their last settlement left off; a destination never seen before at
-  // `start`. Returns the shards whose lease still holds; the others are not begun. REQUIRES: the leases were
-  // won before this call, so that what is read here is the last word of their former owner.
-  virtual std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) = 0;
+  // Begins with these leases, where their last settlement left off; a destination never seen before at `start`.
+  // Returns those that still hold, as they are now; the others are not begun.
+  // `again`: they were open before, through a connection that broke. Whatever that one has left unfinished is over and
+  // done with when this returns; the terms may have been raised for it.
+  // REQUIRES: the leases were won before this call, so that what is read here is the last word of their former owner.
+  virtual std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) = 0;
 
   // Forgets shards without writing anything.
   virtual void close(std::span<const std::int32_t> shards) = 0;
 
   // Saves `settled`, then reads on, in one transaction.
   virtual Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) = 0;
+
+  // To be called now and then while nothing is exchanged, so that nothing lies open in the store meanwhile.
+  virtual void keep_up() {}
 
   // The payload of an event that came without it, being large (EventView::payload_deferred).
   virtual std::shared_ptr<const void> load(EventView& event) = 0;
@@ -156,6 +161,7 @@ class Follower {
     bool more = false;
   };
 
+  // Events come with their payloads; a page without `more` leaves out nothing that was committed before the call.
   // What follows `place`; empty: the whole log; "now": nothing yet, but the place to go on from.
   // Error(fix_input) if `place` is none, or the log does not reach back to it any more.
   virtual Page read(std::string_view place, int events_max) = 0;

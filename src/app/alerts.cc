@@ -35,17 +35,16 @@ std::vector<Alert> alerts(const StoreStatus& status, const std::vector<std::stri
     };
     const auto pending = destination.pending.value;
     if (destination.oldest_pending && status.now - *destination.oldest_pending > limits.age_max)
-      add("late", fmt::format("the oldest pending event has waited {}",
-                              age_text(status.now - *destination.oldest_pending)));
+      add("late",
+          fmt::format("the oldest pending event has waited {}", age_text(status.now - *destination.oldest_pending)));
     if (limits.pending_max && pending > *limits.pending_max)
       add("backlog", fmt::format("{} events are pending", count_text(destination.pending)));
     const bool alive = served(status, destination.name);
     if (pending > 0 && !alive)
-      add("no-relay",
-          fmt::format("{} events are pending and no relay is alive", count_text(destination.pending)));
+      add("no-relay", fmt::format("{} events are pending and no relay is alive", count_text(destination.pending)));
     if (alive && destination.shards_owned < destination.shards)
-      add("unowned", fmt::format("{} of {} shards have no relay",
-                                 destination.shards - destination.shards_owned, destination.shards));
+      add("unowned", fmt::format("{} of {} shards have no relay", destination.shards - destination.shards_owned,
+                                 destination.shards));
   }
   return found;
 }

@@ -31,17 +31,14 @@ using Command = ExitCode (*)(const Sources&, const Options&);
 template <typename Options>
 void run_with(CLI::App* app, Request& request, std::shared_ptr<Options> options, Command<Options> command) {
   app->callback([&request, options, command] {
-    request.action = [&request, options, command] {
-      return static_cast<int>(command(request.sources, *options));
-    };
+    request.action = [&request, options, command] { return static_cast<int>(command(request.sources, *options)); };
   });
 }
 
 CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& about,
                       const std::string& examples) {
   CLI::App* app = parent.add_subcommand(name, about);
-  app->footer("Examples:\n" + examples +
-              "\nEvery command also takes --config, --store and --set: see waybill --help.");
+  app->footer("Examples:\n" + examples + "\nEvery command also takes --config, --store and --set: see waybill --help.");
   return app;
 }
 
@@ -61,10 +58,9 @@ void add_init(CLI::App& root, Request& request) {
 
 void add_migrate(CLI::App& root, Request& request) {
   auto options = std::make_shared<MigrateOptions>();
-  auto* app =
-      add_command(root, "migrate", "Make the store's tables, or bring them up to date",
-                  "  waybill migrate\n"
-                  "  waybill migrate --print > waybill.sql      # to review it and run it yourself\n");
+  auto* app = add_command(root, "migrate", "Make the store's tables, or bring them up to date",
+                          "  waybill migrate\n"
+                          "  waybill migrate --print > waybill.sql      # to review it and run it yourself\n");
   app->add_flag("--print", options->print, "Only print the SQL for an empty store");
   run_with(app, request, options, migrate);
 }
@@ -77,9 +73,18 @@ void add_run(CLI::App& root, Request& request) {
                           "  waybill run --migrate --set log.level=debug\n");
   app->add_flag("--migrate", options->migrate, "Bring the tables up to date first (always so with sqlite:)");
   app->add_flag("--once", options->once, "Deliver what has been committed by now, then end");
-  app->callback([&request, options] {
-    request.action = [&request, options] { return run(request.sources, *options); };
-  });
+  app->callback(
+      [&request, options] { request.action = [&request, options] { return run(request.sources, *options); }; });
+}
+
+void add_demo(CLI::App& root, Request& request) {
+  auto options = std::make_shared<DemoOptions>();
+  auto* app = add_command(root, "demo", "A clinic at work: relay, page and two destinations on an embedded file",
+                          "  waybill demo\n"
+                          "  waybill demo --for 20s                     # ends by itself, with 0 if both received\n");
+  app->add_option("--port", options->port, "Port of the page on 127.0.0.1; 0 for any free one")->capture_default_str();
+  app->add_option("--for", options->duration, "End after this time");
+  app->callback([&request, options] { request.action = [options] { return demo(*options); }; });
 }
 
 void add_enqueue_flags(CLI::App* app, EnqueueOptions& options) {
@@ -111,13 +116,13 @@ void add_enqueue_flags(CLI::App* app, EnqueueOptions& options) {
 
 void add_enqueue(CLI::App& root, Request& request) {
   auto options = std::make_shared<EnqueueOptions>();
-  auto* app = add_command(
-      root, "enqueue", "Write events: one by flags, or JSON lines from standard input in one transaction",
-      "  waybill enqueue --topic order.paid --aggregate order/o-7 --payload '{\"id\":\"o-7\"}'\n"
-      "  waybill enqueue < events.jsonl               # members are named as the table's columns:\n"
-      "  "
-      "{\"topic\":\"order.paid\",\"aggregate_type\":\"order\",\"aggregate_id\":\"o-7\",\"payload\":{\"id\":"
-      "\"o-7\"}}\n");
+  auto* app =
+      add_command(root, "enqueue", "Write events: one by flags, or JSON lines from standard input in one transaction",
+                  "  waybill enqueue --topic order.paid --aggregate order/o-7 --payload '{\"id\":\"o-7\"}'\n"
+                  "  waybill enqueue < events.jsonl               # members are named as the table's columns:\n"
+                  "  "
+                  "{\"topic\":\"order.paid\",\"aggregate_type\":\"order\",\"aggregate_id\":\"o-7\",\"payload\":{\"id\":"
+                  "\"o-7\"}}\n");
   add_enqueue_flags(app, *options);
   app->add_flag("--json", options->json, "Print the ids as JSON");
   run_with(app, request, options, enqueue);
@@ -125,10 +130,9 @@ void add_enqueue(CLI::App& root, Request& request) {
 
 void add_status(CLI::App& root, Request& request) {
   auto options = std::make_shared<StatusOptions>();
-  auto* app =
-      add_command(root, "status", "Show what is pending, what moves, and who works on it",
-                  "  waybill status\n"
-                  "  waybill status --check --max-age 5m        # for a monitor: ends with 4 on an alert\n");
+  auto* app = add_command(root, "status", "Show what is pending, what moves, and who works on it",
+                          "  waybill status\n"
+                          "  waybill status --check --max-age 5m        # for a monitor: ends with 4 on an alert\n");
   app->add_flag("--check", options->check, "End with 4 if there is an alert");
   app->add_option("--max-age", options->age_max, "Alert if a pending event is older")->capture_default_str();
   app->add_option("--max-pending", options->pending_max, "Alert if more events are pending");
@@ -149,9 +153,7 @@ void add_events_list(CLI::App& events, Request& request) {
   app->add_option("--since", options->since, "Written at or after (RFC 3339, or 1h for ago)");
   app->add_option("--until", options->until, "Written before (RFC 3339, or 1h for ago)");
   app->add_option("--before", options->before, "Only events with a smaller seq: the next page");
-  app->add_option("--limit", options->limit, "At most this many")
-      ->check(CLI::Range(1, 10'000))
-      ->capture_default_str();
+  app->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 10'000))->capture_default_str();
   app->add_flag("--payload", options->payload, "With payloads (in JSON only)");
   auto* json = app->add_flag("--json", options->json, "Print one JSON document");
   app->add_flag("--jsonl", options->json_lines, "Print one JSON object per line")->excludes(json);
@@ -173,9 +175,8 @@ void add_config(CLI::App& root, Request& request) {
                              "  waybill config check\n  waybill config show --origin\n");
   config->require_subcommand(1);
   auto check = std::make_shared<ConfigOptions>();
-  auto* check_app =
-      add_command(*config, "check", "Say what is wrong with the configuration; ends with 2 if so",
-                  "  waybill config check --config clinic.toml\n");
+  auto* check_app = add_command(*config, "check", "Say what is wrong with the configuration; ends with 2 if so",
+                                "  waybill config check --config clinic.toml\n");
   check_app->add_flag("--json", check->json, "Print JSON");
   run_with(check_app, request, check, config_check);
   auto show = std::make_shared<ConfigOptions>();
@@ -196,11 +197,9 @@ void add_doctor(CLI::App& root, Request& request) {
 
 void add_version(CLI::App& root, Request& request) {
   auto options = std::make_shared<VersionOptions>();
-  auto* app =
-      add_command(root, "version", "Show the version and what is built in", "  waybill version --json\n");
+  auto* app = add_command(root, "version", "Show the version and what is built in", "  waybill version --json\n");
   app->add_flag("--json", options->json, "Print JSON");
-  app->callback(
-      [&request, options] { request.action = [options] { return static_cast<int>(version(*options)); }; });
+  app->callback([&request, options] { request.action = [options] { return static_cast<int>(version(*options)); }; });
 }
 
 // A new command is one function above, one line here and one file beside.
@@ -208,6 +207,7 @@ void add_commands(CLI::App& root, Request& request) {
   add_init(root, request);
   add_migrate(root, request);
   add_run(root, request);
+  add_demo(root, request);
   add_enqueue(root, request);
   add_status(root, request);
   auto* events = add_command(root, "events", "Look at events",
@@ -221,12 +221,10 @@ void add_commands(CLI::App& root, Request& request) {
 }
 
 void add_common_flags(CLI::App& root, Request& request) {
-  root.add_option(
-      "--config", request.sources.file,
-      "Configuration; else $WAYBILL_CONFIG, ./waybill.toml, $XDG_CONFIG_HOME/waybill/waybill.toml, "
-      "/etc/waybill/waybill.toml");
-  root.add_option("--store", request.store,
-                  "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration");
+  root.add_option("--config", request.sources.file,
+                  "Configuration; else $WAYBILL_CONFIG, ./waybill.toml, $XDG_CONFIG_HOME/waybill/waybill.toml, "
+                  "/etc/waybill/waybill.toml");
+  root.add_option("--store", request.store, "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration");
   root.add_option("--set", request.settings, "Any key of the configuration, as KEY=VALUE; may be repeated")
       ->allow_extra_args(false);
 }

@@ -33,6 +33,13 @@ struct RunOptions {
 // Returns 128 + the signal's number if that ended it too early.
 int run(const Sources& sources, const RunOptions& options);
 
+struct DemoOptions {
+  std::uint16_t port = 8780;  // 0: any free one.
+  std::string duration{};     // "20s"; empty: until stopped.
+};
+// Ends with ok if both of its destinations have received events, or if it was stopped.
+int demo(const DemoOptions& options);
+
 // What the flags say, as text; empty: not given.
 struct EnqueueOptions {
   std::string topic{}, type{}, aggregate{}, key{}, tenant{}, id{};

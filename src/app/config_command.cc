@@ -65,8 +65,7 @@ void show_json(const Reading& reading) {
   json.begin_object().field("file", reading.file).name("settings").begin_list();
   for (const auto& setting : reading.settings) {
     json.begin_object().field("key", setting.key);
-    json.name("value").raw(
-        setting.value);  // Our texts, numbers and lists are written alike in TOML and JSON.
+    json.name("value").raw(setting.value);  // Our texts, numbers and lists are written alike in TOML and JSON.
     json.field("origin", setting.origin.where).field("about", setting.about).end_object();
   }
   json.end_list().end_object();
@@ -87,8 +86,7 @@ ExitCode config_check(const Sources& sources, const ConfigOptions& options) {
     return reading.problems.empty() ? ExitCode::ok : ExitCode::usage;
   }
   const ExitCode code = tell_problems(reading);
-  if (code == ExitCode::ok)
-    print(reading.file.empty() ? "ok (no file)\n" : fmt::format("ok: {}\n", reading.file));
+  if (code == ExitCode::ok) print(reading.file.empty() ? "ok (no file)\n" : fmt::format("ok: {}\n", reading.file));
   return code;
 }
 

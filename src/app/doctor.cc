@@ -37,16 +37,13 @@ bool attempt(std::vector<Finding>& findings, std::string_view what, const Examin
   }
 }
 
-void examine_configuration(const config::Config& config, const Settings& settings,
-                           std::vector<Finding>& findings) {
-  for (const auto& warning : config.warnings())
-    findings.push_back({Level::warning, "configuration", warning, ""});
+void examine_configuration(const config::Config& config, const Settings& settings, std::vector<Finding>& findings) {
+  for (const auto& warning : config.warnings()) findings.push_back({Level::warning, "configuration", warning, ""});
   if (settings.destinations.empty()) {
     findings.push_back({Level::warning, "destinations", "none is configured: events stay where they are",
                         "add a [destinations.NAME] to the configuration"});
   } else {
-    findings.push_back(
-        {Level::ok, "destinations", fmt::format("{} configured", settings.destinations.size()), ""});
+    findings.push_back({Level::ok, "destinations", fmt::format("{} configured", settings.destinations.size()), ""});
   }
 }
 

@@ -23,10 +23,10 @@ namespace waybill::app {
 namespace {
 
 // Twice the largest event, in base64 or escaped.
-constexpr std::size_t line_bytes_max = 4 * 1024 * 1024;
+constexpr std::size_t line_bytes_max = std::size_t{4} * 1024 * 1024;
 // Up to here the input is read and checked before the transaction begins, so that a slow producer holds no
 // locks; beyond, memory counts more.
-constexpr std::size_t bytes_before_writing = 64 * 1024 * 1024;
+constexpr std::size_t bytes_before_writing = std::size_t{64} * 1024 * 1024;
 
 std::string read_payload(const std::string& path) {
   const std::size_t bytes_max = limits::payload_bytes_max + 1;  // One more shows that it is too large.
@@ -36,17 +36,15 @@ std::string read_payload(const std::string& path) {
   std::istream& stream = path == "-" ? std::cin : file;
   if (stream) stream.read(bytes.data(), static_cast<std::streamsize>(bytes_max));
   if (!stream.eof() && !stream)
-    throw Error(Remedy::fix_input,
-                fmt::format("cannot read the payload from '{}': {}", path, std::strerror(errno)));
+    throw Error(Remedy::fix_input, fmt::format("cannot read the payload from '{}': {}", path, std::strerror(errno)));
   bytes.resize(static_cast<std::size_t>(stream.gcount()));
   return bytes;
 }
 
 void set_payload(const EnqueueOptions& options, Event& event) {
-  const int given = (options.payload ? 1 : 0) + (options.payload_file.empty() ? 0 : 1) +
-                    (options.payload_bytes_file.empty() ? 0 : 1);
-  if (given != 1)
-    throw Error(Remedy::fix_input, "give one of --payload, --payload-file and --payload-bytes-file");
+  const int given =
+      (options.payload ? 1 : 0) + (options.payload_file.empty() ? 0 : 1) + (options.payload_bytes_file.empty() ? 0 : 1);
+  if (given != 1) throw Error(Remedy::fix_input, "give one of --payload, --payload-file and --payload-bytes-file");
   if (options.payload) event.payload = options.payload;
   if (!options.payload_file.empty()) event.payload = read_payload(options.payload_file);
   if (!options.payload_bytes_file.empty()) event.payload_bytes = read_payload(options.payload_bytes_file);
@@ -118,9 +116,8 @@ class LineReader {
       if (c == '\n') return ++number_ > 0;
       line_ += static_cast<char>(c);
       if (line_.size() > line_bytes_max)
-        throw Error(Remedy::fix_input,
-                    fmt::format("standard input, line {}: it is over {} bytes; nothing was written",
-                                number_ + 1, line_bytes_max));
+        throw Error(Remedy::fix_input, fmt::format("standard input, line {}: it is over {} bytes; nothing was written",
+                                                   number_ + 1, line_bytes_max));
     }
     if (std::ferror(stdin) != 0)
       throw Error(Remedy::fix_input, fmt::format("cannot read the standard input: {}", std::strerror(errno)));
@@ -132,8 +129,7 @@ class LineReader {
 };
 
 std::vector<EventId> write_lines(Store& store) {
-  if (::isatty(STDIN_FILENO) == 1)
-    say("reading one JSON object per line; end with Ctrl-D, abandon with Ctrl-C");
+  if (::isatty(STDIN_FILENO) == 1) say("reading one JSON object per line; end with Ctrl-D, abandon with Ctrl-C");
   std::vector<EventId> ids;
   std::vector<Event> events;
   LineReader lines;

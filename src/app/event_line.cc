@@ -38,8 +38,7 @@ std::string_view kind_of(std::string_view json) {
 }
 
 std::string text(const JsonMember& member) {
-  if (member.value.front() != '"')
-    refuse(member.name, fmt::format("must be a text, not {}", kind_of(member.value)));
+  if (member.value.front() != '"') refuse(member.name, fmt::format("must be a text, not {}", kind_of(member.value)));
   try {
     return decode_json_string(member.value);
   } catch (const Error& error) {
@@ -63,8 +62,7 @@ Time time(const JsonMember& member) {
 }
 
 std::vector<Header> headers(const JsonMember& member) {
-  if (member.value.front() != '{')
-    refuse(member.name, fmt::format("must be an object, not {}", kind_of(member.value)));
+  if (member.value.front() != '{') refuse(member.name, fmt::format("must be an object, not {}", kind_of(member.value)));
   std::vector<Header> out;
   for (const auto& header : json_members(member.value)) {
     if (header.value.front() != '"') refuse(member.name, "must have texts as values");
@@ -103,8 +101,7 @@ constexpr std::array fields{
     Field{"headers", [](Event& e, const JsonMember& m) { e.headers = headers(m); }},
     Field{"routing_key", [](Event& e, const JsonMember& m) { e.routing_key = text(m); }},
     Field{"schema_id", [](Event& e, const JsonMember& m) { e.schema_id = text(m); }},
-    Field{"schema_version",
-          [](Event& e, const JsonMember& m) { e.schema_version = number<std::int32_t>(m); }},
+    Field{"schema_version", [](Event& e, const JsonMember& m) { e.schema_version = number<std::int32_t>(m); }},
     Field{"occurred_at", [](Event& e, const JsonMember& m) { e.occurred_at = time(m); }},
     Field{"not_before", [](Event& e, const JsonMember& m) { e.not_before = time(m); }},
     Field{"expires_at", [](Event& e, const JsonMember& m) { e.expires_at = time(m); }},

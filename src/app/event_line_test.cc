@@ -51,11 +51,9 @@ TEST(EventLine, ReadsEveryColumn) {
 }
 
 TEST(EventLine, KeepsThePayloadByteForByte) {
-  for (const auto* payload :
-       {R"({ "b" : 1.0,  "a":1e2 , "a":[ "]}\"\\" , {"x":"{"} ] })", R"("plain \u00e9 text")",
-        "12345678901234567890", "-0.10", "null", "true", "[]", "[ [ ] ]", R"("")"}) {
-    EXPECT_EQ(payload,
-              *parse_event_line(fmt::format(R"({{"payload" :  {}  , "topic":"t"}})", payload)).payload);
+  for (const auto* payload : {R"({ "b" : 1.0,  "a":1e2 , "a":[ "]}\"\\" , {"x":"{"} ] })", R"("plain \u00e9 text")",
+                              "12345678901234567890", "-0.10", "null", "true", "[]", "[ [ ] ]", R"("")"}) {
+    EXPECT_EQ(payload, *parse_event_line(fmt::format(R"({{"payload" :  {}  , "topic":"t"}})", payload)).payload);
     EXPECT_EQ(payload, *parse_event_line(fmt::format(R"({{"topic":"t","payload":{}}})", payload)).payload);
   }
 }
@@ -67,8 +65,7 @@ TEST(EventLine, TakesBytesInBase64) {
 }
 
 TEST(EventLine, NullIsNotThere) {
-  const Event event =
-      parse_event_line(R"({"topic":"t","tenant":null,"id":null,"payload":null,"headers":null})");
+  const Event event = parse_event_line(R"({"topic":"t","tenant":null,"id":null,"payload":null,"headers":null})");
   EXPECT_EQ("default", event.tenant);
   EXPECT_EQ("null", event.payload);
 }
@@ -86,8 +83,7 @@ TEST(EventLine, NamesWhatIsWrong) {
   EXPECT_EQ("id must be a UUID", refusal(R"({"id":"7"})"));
   EXPECT_THAT(refusal(R"({"version":1.5})"), HasSubstr("version must be a whole number"));
   EXPECT_THAT(refusal(R"({"version":"1"})"), HasSubstr("version must be a whole number"));
-  EXPECT_THAT(refusal(R"({"schema_version":99999999999})"),
-              HasSubstr("schema_version must be a whole number"));
+  EXPECT_THAT(refusal(R"({"schema_version":99999999999})"), HasSubstr("schema_version must be a whole number"));
   EXPECT_THAT(refusal(R"({"not_before":"tomorrow"})"), HasSubstr("not_before must be a time"));
   EXPECT_THAT(refusal(R"({"payload_base64":"?"})"), HasSubstr("payload_base64 must be base64"));
   EXPECT_THAT(refusal(R"({"topic":"\ud800"})"), HasSubstr("topic is not a text, or spells half"));

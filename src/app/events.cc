@@ -117,8 +117,8 @@ std::string story_text(const EventStory& story, bool with_payload) {
                         harmless(at.destination));
   if (!with_payload) return text;
   if (story.event.payload_is_json) return text + fmt::format("\n{}\n", story.event.payload);
-  return text + fmt::format("\n({} bytes that are not JSON; --json shows them in base64)\n",
-                            story.event.payload.size());
+  return text +
+         fmt::format("\n({} bytes that are not JSON; --json shows them in base64)\n", story.event.payload.size());
 }
 
 std::string story_json(const EventStory& story, bool with_payload) {
@@ -152,15 +152,13 @@ ExitCode events_list(const Sources& sources, const EventsListOptions& options) {
 ExitCode events_show(const Sources& sources, const EventsShowOptions& options) {
   const auto id = EventId::parse(options.id);
   if (!id)
-    throw Error(Remedy::fix_input,
-                fmt::format("'{}' is no event id; 'waybill events list' shows them", options.id));
+    throw Error(Remedy::fix_input, fmt::format("'{}' is no event id; 'waybill events list' shows them", options.id));
   const Settings settings = load_settings(sources);
   const auto store = open_store_quietly(settings);
   require_schema(*store);
   const auto story = store->inspector()->find(*id);
   if (!story) {
-    say(fmt::format("{}: no event {}; it was never written, or cleaned up since", store->describe(),
-                    id->to_string()));
+    say(fmt::format("{}: no event {}; it was never written, or cleaned up since", store->describe(), id->to_string()));
     return ExitCode::failure;
   }
   print(options.json ? story_json(*story, options.payload) : story_text(*story, options.payload));

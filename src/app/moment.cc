@@ -15,8 +15,8 @@ Time parse_moment(std::string_view flag, std::string_view text, Time now, Direct
   if (const auto duration = parse_duration(text))
     return direction == Direction::past ? now - *duration : now + *duration;
   throw Error(Remedy::fix_input,
-              fmt::format("{} '{}' is no time; write 2026-02-19T08:30:00Z, or 10m for ten minutes {}", flag,
-                          text, direction == Direction::past ? "ago" : "from now"));
+              fmt::format("{} '{}' is no time; write 2026-02-19T08:30:00Z, or 10m for ten minutes {}", flag, text,
+                          direction == Direction::past ? "ago" : "from now"));
 }
 
 std::string age_text(std::chrono::microseconds age) {

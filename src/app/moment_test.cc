@@ -36,8 +36,7 @@ TEST(CountText, SaysWhenThereMayBeMore) {
 TEST(ParseAggregate, SplitsAtTheFirstSlash) {
   EXPECT_EQ("order", parse_aggregate("order/o/7").type);
   EXPECT_EQ("o/7", parse_aggregate("order/o/7").id);
-  for (const auto* wrong : {"order", "/7", "order/", ""})
-    EXPECT_THROW(parse_aggregate(wrong), Error) << wrong;
+  for (const auto* wrong : {"order", "/7", "order/", ""}) EXPECT_THROW(parse_aggregate(wrong), Error) << wrong;
 }
 
 }  // namespace

@@ -18,8 +18,7 @@ Settings load_settings(const config::Sources& sources) {
 }
 
 std::unique_ptr<Store> open_store_quietly(const Settings& settings) {
-  return open_store(settings,
-                    stderr_log(std::max(settings.log_level, LogLevel::warning), settings.log_format));
+  return open_store(settings, stderr_log(std::max(settings.log_level, LogLevel::warning), settings.log_format));
 }
 
 void require_schema(Store& store) {

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+
+#include <fmt/format.h>
 
 #include "config/section.h"
 
@@ -12,9 +15,9 @@ using config::Choice;
 using config::Section;
 using namespace std::chrono_literals;
 
-constexpr std::array log_levels{
-    Choice<LogLevel>{"debug", LogLevel::debug}, Choice<LogLevel>{"info", LogLevel::info},
-    Choice<LogLevel>{"warning", LogLevel::warning}, Choice<LogLevel>{"error", LogLevel::error}};
+constexpr std::array log_levels{Choice<LogLevel>{"debug", LogLevel::debug}, Choice<LogLevel>{"info", LogLevel::info},
+                                Choice<LogLevel>{"warning", LogLevel::warning},
+                                Choice<LogLevel>{"error", LogLevel::error}};
 constexpr std::array log_formats{Choice<LogFormat>{"logfmt", LogFormat::logfmt},
                                  Choice<LogFormat>{"json", LogFormat::json}};
 constexpr std::array starts{Choice<Start>{"beginning", Start::beginning}, Choice<Start>{"now", Start::now}};
@@ -35,17 +38,15 @@ bool is_destination_name(std::string_view text) {
 }
 
 void read_store(Section& root, Settings& settings) {
-  settings.store =
-      root.url("store", "", R"(Where events rest: "postgresql://user@host/database" or "sqlite:FILE")");
+  settings.store = root.url("store", "", R"(Where events rest: "postgresql://user@host/database" or "sqlite:FILE")");
   if (const auto problem = store_url_problem(settings.store); !problem.empty()) root.refuse("store", problem);
   settings.schema = root.text("schema", settings.schema, "PostgreSQL schema of the tables");
   if (!is_schema_name(settings.schema))
     root.refuse("schema", "must be 1 to 63 of a-z, 0-9 and _, not beginning with a digit");
-  settings.shards = static_cast<int>(root.integer(
-      "shards", settings.shards, {1, 256}, "Ways the log is split; fixed by the first migrate (PostgreSQL)"));
-  const auto retention =
-      root.duration("retention", settings.retention, {1h, 24h * 3650},
-                    "How long events are kept at least; fixed by the first migrate (PostgreSQL)");
+  settings.shards = static_cast<int>(root.integer("shards", settings.shards, {1, 256},
+                                                  "Ways the log is split; fixed by the first migrate (PostgreSQL)"));
+  const auto retention = root.duration("retention", settings.retention, {1h, 24h * 3650},
+                                       "How long events are kept at least; fixed by the first migrate (PostgreSQL)");
   settings.retention = std::chrono::ceil<std::chrono::hours>(retention);
 }
 
@@ -56,19 +57,19 @@ void read_log(Section log, Settings& settings) {
 
 void read_relay(Section& root, RelayOptions& relay) {
   relay.name = root.text("name", relay.name, "Name of this relay for people; empty: host and process number");
-  relay.batch = static_cast<int>(root.integer(
-      "batch", relay.batch, {1, 10'000},
-      "Events read at once; more: fewer round trips, more memory, more duplicates after a crash"));
-  relay.read_ahead_bytes_max = static_cast<std::size_t>(root.byte_size(
-      "read_ahead", static_cast<std::int64_t>(relay.read_ahead_bytes_max),
-      {std::int64_t{1} << 20, std::int64_t{4} << 30}, "Bytes read ahead of a destination, at most"));
-  relay.settle_interval = root.duration("settle_interval", relay.settle_interval, {0ms, 10s},
-                                        "Progress is saved at most this often");
+  relay.batch = static_cast<int>(
+      root.integer("batch", relay.batch, {1, 10'000},
+                   "Events read at once; more: fewer round trips, more memory, more duplicates after a crash"));
+  relay.read_ahead_bytes_max = static_cast<std::size_t>(
+      root.byte_size("read_ahead", static_cast<std::int64_t>(relay.read_ahead_bytes_max),
+                     {std::int64_t{1} << 20, std::int64_t{4} << 30}, "Bytes read ahead of a destination, at most"));
+  relay.settle_interval =
+      root.duration("settle_interval", relay.settle_interval, {0ms, 10s}, "Progress is saved at most this often");
   relay.poll_busy = root.duration("poll_busy", relay.poll_busy, {1ms, 1min}, "Time between polls while busy");
   relay.poll_idle = root.duration("poll_idle", relay.poll_idle, {10ms, 1min}, "Time between polls when idle");
   if (relay.poll_busy > relay.poll_idle) root.refuse("poll_idle", "must not be shorter than poll_busy");
-  relay.lease = root.duration("lease", relay.lease, {500ms, 10min},
-                              "Silence after which another relay takes the work over");
+  relay.lease =
+      root.duration("lease", relay.lease, {500ms, 10min}, "Silence after which another relay takes the work over");
   relay.grace = root.duration("grace", relay.grace, {0s, 1h}, "How long a stop waits for what is under way");
 }
 
@@ -76,10 +77,8 @@ RetryPolicy read_retry(Section retry, RetryPolicy fallback) {
   RetryPolicy policy;
   policy.first_delay = retry.duration("first_delay", fallback.first_delay, {1ms, 24h},
                                       "Wait before the second attempt, at most; doubles from then on");
-  policy.max_delay =
-      retry.duration("max_delay", fallback.max_delay, {1ms, 24h * 7}, "Longest wait between attempts");
-  if (policy.first_delay > policy.max_delay)
-    retry.refuse("max_delay", "must not be shorter than first_delay");
+  policy.max_delay = retry.duration("max_delay", fallback.max_delay, {1ms, 24h * 7}, "Longest wait between attempts");
+  if (policy.first_delay > policy.max_delay) retry.refuse("max_delay", "must not be shorter than first_delay");
   const auto attempts = retry.limit("attempts", std::nullopt, {1, 1'000'000}, "Attempts, the first included");
   if (attempts) retry.warn("attempts", "does not count yet: this version tries until an event is delivered");
   return policy;
@@ -94,6 +93,25 @@ Match read_match(Section section) {
   return match;
 }
 
+// "127.0.0.1:8780", "[::1]:8780"
+Listen read_listen(Section& root, const Listen& fallback) {
+  const std::string text = root.text("listen", fmt::format("{}:{}", fallback.address, fallback.port),
+                                     "Address and port of pages and streams; loopback only");
+  const auto colon = text.rfind(':');
+  unsigned port = 0;
+  const char* end = text.data() + text.size();
+  const bool good = colon != std::string::npos && colon > 0 &&
+                    std::from_chars(text.data() + colon + 1, end, port).ptr == end && port <= 65'535;
+  if (!good) {
+    root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\"");
+    return fallback;
+  }
+  Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port)};
+  if (listen.address.starts_with('[') && listen.address.ends_with(']'))
+    listen.address = listen.address.substr(1, listen.address.size() - 2);
+  return listen;
+}
+
 Destination read_destination(Section& section, const RetryPolicy& retry) {
   Destination destination;
   destination.options.name = section.name();
@@ -101,8 +119,9 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
     section.refuse("", "the name must be 1 to 63 of a-z, 0-9, _ and -, beginning with a letter");
   destination.type = section.required_choice("type", destination_types(), "What kind of destination it is");
   destination.options.match = read_match(section.section("match"));
-  destination.options.start = section.choice("start", destination.options.start, starts,
-                                             "Where it begins when the store has never seen it");
+  if (destination.type == stream_type) return destination;
+  destination.options.start =
+      section.choice("start", destination.options.start, starts, "Where it begins when the store has never seen it");
   destination.options.retry = read_retry(section.section("retry"), retry);
   if (destination.type.empty()) {
     section.ignore_rest();
@@ -119,10 +138,10 @@ Settings read_settings(config::Config& config) {
   Section root = config.root();
   read_store(root, settings);
   read_log(root.section("log"), settings);
+  settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
   const RetryPolicy retry = read_retry(root.section("retry"), {});
-  for (auto& section : root.named("destinations"))
-    settings.destinations.push_back(read_destination(section, retry));
+  for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));
   config.finish();
   settings.relay.validate();
   return settings;

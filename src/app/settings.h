@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -15,7 +16,13 @@ namespace waybill::app {
 struct Destination {
   std::string type{};
   DestinationOptions options{};
-  MakeSink make_sink{};
+  MakeSink make_sink{};  // None: a stream, which clients read from the log by themselves.
+};
+
+// Where pages and streams are served; loopback only.
+struct Listen {
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 8780;
 };
 
 // Everything the configuration says, checked.
@@ -26,6 +33,7 @@ struct Settings {
   std::chrono::hours retention{24 * 7};
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;
+  Listen listen{};
   RelayOptions relay{};
   std::vector<Destination> destinations{};
 };

@@ -37,8 +37,8 @@ std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) 
   text += '\n' + destinations.text();
   Table relays({"RELAY", "ALIVE", "SEEN", "SHARDS", "DESTINATIONS"});
   for (const auto& r : status.relays)
-    relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen),
-                fmt::format("{}", r.shards_owned), fmt::format("{}", fmt::join(r.destinations, ", "))});
+    relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen), fmt::format("{}", r.shards_owned),
+                fmt::format("{}", fmt::join(r.destinations, ", "))});
   text += '\n' + relays.text();
   if (!found.empty()) text += '\n';
   for (const auto& alert : found)
@@ -98,8 +98,7 @@ ExitCode status(const Sources& sources, const StatusOptions& options) {
   AlertLimits limits;
   const auto age_max = parse_duration(options.age_max);
   if (!age_max)
-    throw Error(Remedy::fix_input,
-                fmt::format("--max-age '{}' is no duration; write 60s or 5m", options.age_max));
+    throw Error(Remedy::fix_input, fmt::format("--max-age '{}' is no duration; write 60s or 5m", options.age_max));
   limits.age_max = *age_max;
   limits.pending_max = options.pending_max;
 

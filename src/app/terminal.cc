@@ -32,16 +32,15 @@ bool coloured() {
 
 // Columns that UTF-8 text takes, about: one for each code point.
 std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(std::count_if(
-      text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
+  return static_cast<std::size_t>(
+      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
 }  // namespace
 
 void print(std::string_view text) {
   if (!write_all(STDOUT_FILENO, text))
-    throw Error(Remedy::unknown,
-                fmt::format("cannot write to the standard output: {}", std::strerror(errno)));
+    throw Error(Remedy::unknown, fmt::format("cannot write to the standard output: {}", std::strerror(errno)));
 }
 
 void say(std::string_view text) {

@@ -12,8 +12,7 @@ ExitCode version(const VersionOptions& options) {
   const auto types = destination_types();
   if (!options.json) {
     std::string text = fmt::format("waybill {}\n", WAYBILL_VERSION);
-    for (const auto& [store, schema] : schema_versions())
-      text += fmt::format("store: {}, schema {}\n", store, schema);
+    for (const auto& [store, schema] : schema_versions()) text += fmt::format("store: {}, schema {}\n", store, schema);
     print(text + fmt::format("destinations: {}\n", fmt::join(types, ", ")));
     return ExitCode::ok;
   }

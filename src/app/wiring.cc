@@ -76,11 +76,9 @@ std::unique_ptr<Store> open_store(const Settings& settings, Log log) {
     options.path = settings.store.substr(sqlite_scheme.size());
     return sqlite_store(std::move(options), std::move(log));
   }
-  return postgres_store({.url = settings.store,
-                         .schema = settings.schema,
-                         .shards = settings.shards,
-                         .retention = settings.retention},
-                        std::move(log));
+  return postgres_store(
+      {.url = settings.store, .schema = settings.schema, .shards = settings.shards, .retention = settings.retention},
+      std::move(log));
 }
 
 std::vector<SchemaVersion> schema_versions() {
@@ -90,6 +88,7 @@ std::vector<SchemaVersion> schema_versions() {
 std::vector<std::string> destination_types() {
   std::vector<std::string> names;
   for (const auto& type : types) names.emplace_back(type.name);
+  names.emplace_back(stream_type);
   return names;
 }
 

@@ -3,6 +3,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "waybill/log.h"
@@ -32,13 +33,17 @@ struct SchemaVersion {
 };
 std::vector<SchemaVersion> schema_versions();
 
+// The type of a destination that has no sink: it is served from the log.
+inline constexpr std::string_view stream_type = "stream";
+
 // The values that `type` may have in a destination.
 std::vector<std::string> destination_types();
 
 // Makes the sink of a destination whose keys have been read.
 using MakeSink = std::function<std::unique_ptr<Sink>()>;
 
-// Reads the keys that only a destination of this type has. REQUIRES: `type` is one of destination_types().
+// Reads the keys that only a destination of this type has.
+// REQUIRES: `type` is one of destination_types(), and not stream_type.
 MakeSink read_sink(const std::string& type, config::Section& section);
 
 }  // namespace waybill::app

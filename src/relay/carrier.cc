@@ -16,7 +16,8 @@ using namespace std::chrono_literals;
 constexpr auto read_pause = 1ms;
 // How long a wait for the destination's answers may make other things wait.
 constexpr auto answer_pause = 2ms;
-// Progress without events is saved this often: it lets go of old parts of the log.
+// The log is looked at this often whatever is heard of it, and progress without events is saved: it lets go of old
+// parts of the log.
 constexpr auto quiet_save_interval = 60s;
 constexpr auto connect_pause_max = 2000ms;
 constexpr std::size_t reason_bytes_max = 2000;
@@ -99,6 +100,7 @@ void Carrier::forget(std::int32_t shard) {
   hungry_.erase(shard);
   returning_.erase(shard);
   std::erase_if(to_open_, [&](const Lease& lease) { return lease.shard == shard; });
+  std::erase_if(to_reopen_, [&](const Lease& lease) { return lease.shard == shard; });
   if (session_) session_->close(std::span(&shard, 1));
   const std::lock_guard lock(mutex_);
   std::erase_if(held_, [&](const Lease& lease) { return lease.shard == shard; });
@@ -108,20 +110,39 @@ void Carrier::forget(std::int32_t shard) {
 // -------------------------------------------------------------------------------------------------
 
 std::size_t Carrier::connect(Steady now) {
+  if (to_open_.empty() && to_reopen_.empty()) {
+    if (!session_) news_ = false;  // None of the news are for us.
+    return 0;
+  }
   if (!session_) {
-    if (now < next_connect_ || (to_open_.empty() && lanes_.size() == 0)) return 0;
+    if (now < next_connect_) return 0;
     session_ = context_.store.connect(context_.identity, destination_.name);
     connect_failures_ = 0;
   }
-  if (to_open_.empty() || !trust_.holds(now)) return 0;
-  const std::vector<Lease> leases = std::exchange(to_open_, {});
-  const auto opened = session_->open(leases, destination_.start);
+  if (!trust_.holds(now)) return 0;
+  const std::size_t reopened = open(to_reopen_, true);
+  to_reopen_.clear();
+  const std::size_t opened = open(to_open_, false);
+  to_open_.clear();
+  return reopened + opened;
+}
+
+// If it throws, the leases stay where they are, to be begun later.
+std::size_t Carrier::open(std::vector<Lease> leases, bool again) {
+  if (leases.empty()) return 0;
+  const std::vector<Lease> opened = session_->open(leases, destination_.start, again);
   for (const Lease& lease : leases) {
-    if (std::find(opened.begin(), opened.end(), lease.shard) == opened.end()) {
+    const auto now =
+        std::find_if(opened.begin(), opened.end(), [&](const Lease& each) { return each.shard == lease.shard; });
+    if (now == opened.end()) {
       forget(lease.shard);
       continue;
     }
-    lanes_.open(lease);
+    {
+      const std::lock_guard lock(mutex_);
+      std::replace(held_.begin(), held_.end(), lease, *now);
+    }
+    lanes_.open(*now);
     if (!returning_.contains(lease.shard)) hungry_.insert(lease.shard);
   }
   return leases.size();
@@ -134,7 +155,8 @@ void Carrier::drop_connection(const Error& error, Steady now) {
   session_.reset();
   lanes_.drop_all();
   hungry_.clear();
-  to_open_ = held();
+  to_open_.clear();
+  to_reopen_ = held();
   const auto pause = retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max}, ++connect_failures_, chance());
   next_connect_ = now + std::max(pause, std::chrono::milliseconds(20));
 }
@@ -170,7 +192,9 @@ std::size_t Carrier::move_events() {
 }
 
 bool Carrier::nothing_left() const {
-  if (news_ || !hungry_.empty() || !returning_.empty() || !to_open_.empty() || lanes_.under_way() > 0) return false;
+  if (news_ || !hungry_.empty() || !returning_.empty() || !to_open_.empty() || !to_reopen_.empty() ||
+      lanes_.under_way() > 0)
+    return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& place) {
     const auto progress = place.second->progress();
     return place.second->unsettled() == 0 && (!progress || progress->count == 0);
@@ -189,7 +213,7 @@ void Carrier::wait(Steady deadline) {
 Steady Carrier::next_deadline(Steady latest) const {
   if (next_due_) latest = std::min(latest, *next_due_);
   if (breaker_.open()) latest = std::min(latest, breaker_.next_try());
-  if (!session_ && !to_open_.empty()) latest = std::min(latest, next_connect_);
+  if (!session_ && !(to_open_.empty() && to_reopen_.empty())) latest = std::min(latest, next_connect_);
   if (!hungry_.empty()) latest = std::min(latest, last_read_ + read_pause);
   for (const auto& [shard, lane] : lanes_)
     if (const auto progress = lane->progress(); progress && progress->count > 0)
@@ -274,30 +298,42 @@ std::size_t Carrier::publish() {
     while (lanes_.under_way() < most) {
       const auto position = lane->next();
       if (!position) break;
-      submit(*lane, *position);
+      if (!submit(*lane, *position)) return submitted;
       ++submitted;
     }
   }
   return submitted;
 }
 
-void Carrier::submit(Lane& lane, Lane::Position position) {
+// False if there is no room for the event's payload now.
+bool Carrier::submit(Lane& lane, Lane::Position position) {
   EventView& event = lane.event(position);
-  if (event.payload_deferred) lane.keep(position, session_->load(event));
+  if (event.payload_deferred) {
+    if (lanes_.under_way() > 0 && lanes_.bytes() + limits::payload_bytes_max > context_.options.read_ahead_bytes_max) {
+      lane.again_first(position);
+      return false;
+    }
+    lane.keep(position, session_->load(event));
+  }
   WAYBILL_ASSERT(!event.payload_deferred);
   sink_->submit(event, lanes_.ticket(lane, position));
+  return true;
 }
 
 // --- Settle and claim
 // -----------------------------------------------------------------------------------------------
 
 std::size_t Carrier::exchange(Steady now) {
-  if (news_.exchange(false))
+  // Also without news: a shard that nothing comes to moves on, too, and whoever was not told finds out.
+  if (news_.exchange(false) || now - last_read_ >= quiet_save_interval)
     for (const auto& [shard, lane] : lanes_)
       if (!returning_.contains(shard)) hungry_.insert(shard);
   const std::vector<Settlement> settled = due_settlements(now);
   const Appetite asked = appetite(now);
-  if (settled.empty() && asked.shards.empty()) return 0;
+  if (settled.empty() && asked.shards.empty()) {
+    session_->keep_up();
+    return 0;
+  }
 
   Reading reading = session_->exchange(settled, asked);
   if (!settled.empty()) last_settle_ = now;
@@ -331,11 +367,10 @@ Appetite Carrier::appetite(Steady now) const {
   if (now - last_read_ < read_pause || !trust_.holds(now)) return {};
   const auto batch = static_cast<std::size_t>(context_.options.batch);
   std::size_t events = 0;
-  std::size_t bytes = 0;
+  const std::size_t bytes = lanes_.bytes();
   Appetite wish;
   for (const auto& [shard, lane] : lanes_) {
     events += lane->unsettled();
-    bytes += lane->bytes();
     if (hungry_.contains(shard) && lane->unsettled() < batch) wish.shards.push_back(shard);
   }
   // Reading a little at a time would cost as many round trips as there are events.

@@ -55,6 +55,7 @@ class Carrier {
  private:
   std::size_t follow_orders();
   std::size_t connect(Steady now);
+  std::size_t open(std::vector<Lease> leases, bool again);
   void drop_connection(const Error& error, Steady now);
   void forget(std::int32_t shard);
 
@@ -64,7 +65,7 @@ class Carrier {
   void retry_later(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now);
   std::size_t publish();
   std::size_t allowance(Steady now);
-  void submit(Lane& lane, Lane::Position position);
+  bool submit(Lane& lane, Lane::Position position);
 
   std::size_t exchange(Steady now);
   std::vector<Settlement> due_settlements(Steady now) const;
@@ -90,7 +91,8 @@ class Carrier {
   std::set<std::int32_t> returning_;  // shards to be given back when finished
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Session> session_;
-  std::vector<Lease> to_open_;  // granted, not begun yet
+  std::vector<Lease> to_open_;    // granted, not begun yet
+  std::vector<Lease> to_reopen_;  // begun before the connection broke
   Steady next_connect_{};
   int connect_failures_ = 0;
   Breaker breaker_;

@@ -60,11 +60,12 @@ std::size_t Keeper::beat(Steady now) {
   const auto lease = context_.identity.lease;
   const Pulse pulse = membership_->beat(names_);
   trust_.extend(now + lease - lease / 5);
-  next_beat_ = now + std::min<Steady::duration>(lease / 5, pulse.next_expiry + 10ms);
+  next_beat_ = now + std::min<Steady::duration>({lease / 5, 1s, pulse.next_expiry + 10ms});
   for (const auto& carrier : carriers_) {
     std::vector<Lease> mine;
     for (const Lease& owned : pulse.mine)
       if (owned.destination == carrier->name()) mine.push_back(owned);
+    adopt(*carrier, mine);
     carrier->keep_only(std::move(mine));
   }
   share_out(pulse);
@@ -78,12 +79,28 @@ std::size_t Keeper::beat(Steady now) {
   return pulse.news || !pulse.free.empty() ? 1 : 0;
 }
 
+// Leases may be ours without our knowing: the answer to a take was lost. Nobody else would ever take them.
+void Keeper::adopt(Carrier& carrier, const std::vector<Lease>& mine) const {
+  if (winding_up_) return;
+  const std::vector<Lease> held = carrier.held();
+  std::vector<Lease> unknown;
+  for (const Lease& lease : mine)
+    if (std::find(held.begin(), held.end(), lease) == held.end()) unknown.push_back(lease);
+  if (!unknown.empty()) carrier.grant(unknown);
+}
+
+// Every relay that serves a destination carries as many of its shards as any other, give or take one.
+std::size_t Keeper::share_of(const Pulse& pulse, const std::string& destination) {
+  const auto shards = pulse.shards.find(destination);
+  const auto relays = pulse.relays.find(destination);
+  if (shards == pulse.shards.end() || relays == pulse.relays.end()) return 0;
+  return static_cast<std::size_t>((shards->second + relays->second - 1) / relays->second);
+}
+
 void Keeper::share_out(const Pulse& pulse) {
   std::vector<Lease> take;
   for (const auto& carrier : carriers_) {
-    const auto shards = static_cast<std::size_t>(pulse.shards.at(carrier->name()));
-    const auto relays = static_cast<std::size_t>(std::max(1, pulse.relays.at(carrier->name())));
-    const std::size_t share = winding_up_ ? 0 : (shards + relays - 1) / relays;
+    const std::size_t share = winding_up_ ? 0 : share_of(pulse, carrier->name());
     give_back_surplus(*carrier, share);
     const auto some = wanted(pulse, *carrier, share);
     take.insert(take.end(), some.begin(), some.end());

@@ -44,6 +44,8 @@ class Keeper {
  private:
   void drop_connection(const Error& error, Steady now);
   std::size_t beat(Steady now);
+  void adopt(Carrier& carrier, const std::vector<Lease>& mine) const;
+  static std::size_t share_of(const Pulse& pulse, const std::string& destination);
   void share_out(const Pulse& pulse);
   void give_back_surplus(Carrier& carrier, std::size_t share);
   std::vector<Lease> wanted(const Pulse& pulse, const Carrier& carrier, std::size_t share) const;

@@ -58,6 +58,8 @@ void Lane::keep(Position position, std::shared_ptr<const void> memory) {
                                     [&](const Stretch& candidate) { return position < candidate.end; });
   WAYBILL_ASSERT(stretch != stretches_.end());
   stretch->kept.push_back(std::move(memory));
+  stretch->chunk.bytes += event(position).payload.size();
+  bytes_ += event(position).payload.size();
 }
 
 void Lane::finish(Position position) {

@@ -41,7 +41,7 @@ class Lane {
   // The next event that may go, or nothing. The caller submits it and reports on it.
   std::optional<Position> next();
   EventView& event(Position position) { return *entry(position).event; }
-  // Keeps `memory` as long as the event.
+  // Keeps `memory`, in which the event's payload is, as long as the event.
   void keep(Position position, std::shared_ptr<const void> memory);
 
   // What became of an event that was handed out.

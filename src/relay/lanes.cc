@@ -40,6 +40,12 @@ Lane* Lanes::find(std::int32_t shard) const {
   return place == by_shard_.end() ? nullptr : place->second.get();
 }
 
+std::size_t Lanes::bytes() const {
+  std::size_t sum = 0;
+  for (const auto& [shard, lane] : by_shard_) sum += lane->bytes();
+  return sum;
+}
+
 std::uint64_t Lanes::ticket(const Lane& lane, Lane::Position position) {
   WAYBILL_ASSERT(position <= position_mask);
   ++under_way_;

@@ -22,6 +22,7 @@ class Lanes {
   auto begin() const { return by_shard_.begin(); }
   auto end() const { return by_shard_.end(); }
   std::size_t size() const { return by_shard_.size(); }
+  std::size_t bytes() const;
 
   // A ticket for an event that is handed to the sink now.
   std::uint64_t ticket(const Lane& lane, Lane::Position position);

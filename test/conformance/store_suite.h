@@ -61,7 +61,8 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
         .membership = store_->join(relay), .session = store_->connect(relay, destination), .leases = {}, .shards = {}};
     const Pulse pulse = made.membership->beat(std::span(&destination, 1));
     made.leases = made.membership->take(pulse.free);
-    made.shards = made.session->open(made.leases, start);
+    made.leases = made.session->open(made.leases, start, false);
+    for (const Lease& lease : made.leases) made.shards.push_back(lease.shard);
     return made;
   }
 

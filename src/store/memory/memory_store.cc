@@ -158,15 +158,16 @@ class MemorySession final : public Session {
   MemorySession(TablesPtr tables, std::string relay, std::string destination)
       : tables_(std::move(tables)), relay_(std::move(relay)), destination_(std::move(destination)) {}
 
-  std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override {
+  std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) override {
     const std::lock_guard lock(tables_->mutex);
-    std::vector<std::int32_t> opened;
-    for (const Lease& lease : leases) {
+    std::vector<Lease> opened;
+    for (Lease lease : leases) {
       if (!tables_->owns(relay_, lease)) continue;
+      if (again) lease.term = ++tables_->leases[{destination_, lease.shard}].term;
       const auto [row, fresh] = tables_->lanes.try_emplace({destination_, lease.shard});
       if (fresh && start == Start::now) row->second.start_seq = tables_->last_seq();
       read_upto_[lease.shard] = row->second.seq();
-      opened.push_back(lease.shard);
+      opened.push_back(std::move(lease));
     }
     return opened;
   }

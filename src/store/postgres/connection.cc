@@ -83,7 +83,7 @@ const PgQuery settings{
     "set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true), "
     "set_config('jit', 'off', true), set_config('max_parallel_workers_per_gather', '0', true), "
     "set_config('plan_cache_mode', 'force_generic_plan', true), "
-    "set_config('idle_in_transaction_session_timeout', '10s', true)"};
+    "set_config('idle_in_transaction_session_timeout', '3s', true), set_config('lock_timeout', '5s', true)"};
 
 }  // namespace
 
@@ -252,7 +252,7 @@ std::vector<PgRows> PgConnection::receive_results(std::size_t skip_front, std::s
 void PgConnection::roll_back() {
   if (PQtransactionStatus(raw()) == PQTRANS_INERROR || PQtransactionStatus(raw()) == PQTRANS_INTRANS)
     PQclear(PQexec(raw(), "ROLLBACK"));
-  PQclear(PQexec(raw(), "DEALLOCATE ALL"));
+  if (!pooled_.value_or(false)) PQclear(PQexec(raw(), "DEALLOCATE ALL"));
 }
 
 bool PgConnection::pooled() {

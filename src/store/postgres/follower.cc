@@ -92,7 +92,7 @@ class PgFollower final : public Follower {
     const PgStatement statement{&queries_.probe,
                                 {pg_array<std::int32_t>(shards_), for_each_shard(place.settled.to_string()),
                                  for_each_shard(std::to_string(base)), std::to_string(events_max + 1)}};
-    const PgRows rows = connection_.transact(std::vector{flush, statement}).at(1);
+    const PgRows rows = connection_.transact(std::vector{statement, flush}).at(0);
     const Snapshot present = *Snapshot::parse(rows.text(0, event_columns_count));
     std::vector<EventView> events = events_of(rows, 1);
     if (std::ssize(events) > events_max) return begin_walk(place, present, events_max);

@@ -51,9 +51,11 @@ class PgSession final : public Session {
         destination_(std::move(destination)),
         connection_(database_->connect("relay " + destination_)) {}
 
-  std::vector<std::int32_t> open(std::span<const Lease> leases, Start start) override;
+  std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) override;
   void close(std::span<const std::int32_t> shards) override;
   Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override;
+  // A chunk that nobody takes in keeps its transaction open on the server, and with it the xmin horizon.
+  void keep_up() override { finish_read_ahead(); }
   std::shared_ptr<const void> load(EventView& event) override;
   void release(std::span<const Lease> leases) override;
 
@@ -68,6 +70,8 @@ class PgSession final : public Session {
     std::int64_t count = 0;
   };
 
+  Place place_of(const PgRows& rows, int row, const Snapshot& present) const;
+  PgParameters lease_parameters(std::span<const Lease> leases) const;
   void finish_read_ahead();
   void read_ahead(const Appetite& appetite);
   void settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
@@ -122,60 +126,78 @@ Snapshot snapshot_of(std::string_view text) {
 // --- Beginning and ending
 // -------------------------------------------------------------------------------------------
 
-std::vector<std::int32_t> PgSession::open(std::span<const Lease> leases, Start start) {
+// A broken connection of ours may live on at the server, in the middle of a commit. To raise the term waits for it, as
+// a take-over by another relay would; what is read in a later statement is then the last word.
+std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, bool again) {
   finish_read_ahead();
+  if (again) {
+    const PgStatement statement{&queries_.renew, lease_parameters(leases)};
+    const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
+    std::vector<Lease> renewed;
+    for (int row = 0; row < rows.size(); ++row)
+      renewed.push_back({.destination = destination_,
+                         .shard = static_cast<std::int32_t>(rows.integer(row, 0)),
+                         .term = rows.integer(row, 1)});
+    return renewed.empty() ? renewed : open(renewed, start, false);
+  }
+  const PgStatement newest{&queries_.open, lease_parameters(leases)};
+  const PgStatement now{&queries_.start};
+  for (int attempt = 0;; ++attempt) {
+    const auto results = connection_.transact(std::vector{newest, now});
+    const PgRows& rows = results[0];
+    const Snapshot present = snapshot_of(results[1].text(0, 0));
+    std::vector<Lease> opened;
+    std::vector<std::int32_t> fresh;
+    for (int row = 0; row < rows.size(); ++row) {
+      const auto shard = static_cast<std::int32_t>(rows.integer(row, 0));
+      if (rows.null(row, 1)) {
+        fresh.push_back(shard);
+      } else {
+        places_[shard] = place_of(rows, row, present);
+      }
+      opened.push_back(
+          *std::find_if(leases.begin(), leases.end(), [&](const auto& lease) { return lease.shard == shard; }));
+      places_[shard].term = opened.back().term;
+    }
+    if (fresh.empty()) return opened;
+    WAYBILL_ASSERT(attempt < 3);
+    write_first_cursor(fresh, start);
+    close(fresh);
+  }
+}
+
+// A cursor's row as the place where reading goes on.
+Place PgSession::place_of(const PgRows& rows, int row, const Snapshot& present) const {
+  Place place{.settled = snapshot_of(rows.text(row, 1))};
+  std::uint64_t end = place.settled.xmax;
+  if (!rows.null(row, 2)) {
+    auto window = std::make_shared<PgWindow>();
+    window->settled = place.settled;
+    window->walking = snapshot_of(rows.text(row, 2));
+    window->base = place.settled.xmax;
+    window->floor = rows.integer(row, 4);
+    window->ceiling = rows.integer(row, 5);
+    end = window->walking.xmax;
+    place.walk = window;
+    place.last = rows.integer(row, 3);
+  }
+  if (end > present.xmax)
+    throw Error(Remedy::fix_config,
+                fmt::format("postgresql: destination '{}' has settled transactions that this server has not seen yet "
+                            "(restored to an earlier time?). Nothing is sent; 'waybill anchor --dry-run' shows how to "
+                            "go on",
+                            destination_));
+  return place;
+}
+
+PgParameters PgSession::lease_parameters(std::span<const Lease> leases) const {
   std::vector<std::int32_t> shards;
   std::vector<std::int64_t> terms;
   for (const Lease& lease : leases) {
     shards.push_back(lease.shard);
     terms.push_back(lease.term);
   }
-  const PgStatement statement{&queries_.open,
-                              {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}};
-  const PgStatement now{&queries_.start};
-  for (int attempt = 0;; ++attempt) {
-    const auto results = connection_.transact(std::vector{statement, now});
-    const PgRows& rows = results[0];
-    const Snapshot present = snapshot_of(results[1].text(0, 0));
-    std::vector<std::int32_t> opened;
-    std::vector<std::int32_t> fresh;
-    for (int row = 0; row < rows.size(); ++row) {
-      const auto shard = static_cast<std::int32_t>(rows.integer(row, 0));
-      opened.push_back(shard);
-      if (rows.null(row, 1)) {
-        fresh.push_back(shard);
-        continue;
-      }
-      Place place{.settled = snapshot_of(rows.text(row, 1))};
-      const std::uint64_t end = rows.null(row, 2) ? place.settled.xmax : snapshot_of(rows.text(row, 2)).xmax;
-      if (end > present.xmax)
-        throw Error(
-            Remedy::fix_config,
-            fmt::format("postgresql: destination '{}' has settled transactions that this server has not seen yet "
-                        "(restored to an earlier time?). Nothing is sent; 'waybill anchor --dry-run' shows how "
-                        "to go on",
-                        destination_));
-      if (!rows.null(row, 2)) {
-        auto window = std::make_shared<PgWindow>();
-        window->settled = place.settled;
-        window->walking = snapshot_of(rows.text(row, 2));
-        window->base = place.settled.xmax;
-        window->floor = rows.integer(row, 4);
-        window->ceiling = rows.integer(row, 5);
-        place.walk = window;
-        place.last = rows.integer(row, 3);
-      }
-      places_[shard] = std::move(place);
-    }
-    for (std::size_t i = 0; i < shards.size(); ++i)
-      if (const auto place = places_.find(shards[i]); place != places_.end()) place->second.term = terms[i];
-    if (fresh.empty()) return opened;
-    WAYBILL_ASSERT(attempt < 3);
-    for (const std::int32_t shard : fresh)
-      places_[shard].term =
-          leases[static_cast<std::size_t>(std::find(shards.begin(), shards.end(), shard) - shards.begin())].term;
-    write_first_cursor(fresh, start);
-  }
+  return {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)};
 }
 
 // The snapshot is taken in a transaction of its own: one that has written counts itself as visible.
@@ -195,14 +217,7 @@ void PgSession::close(std::span<const std::int32_t> shards) {
 
 void PgSession::release(std::span<const Lease> leases) {
   finish_read_ahead();
-  std::vector<std::int32_t> shards;
-  std::vector<std::int64_t> terms;
-  for (const Lease& lease : leases) {
-    shards.push_back(lease.shard);
-    terms.push_back(lease.term);
-  }
-  connection_.run(
-      {&queries_.release, {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}});
+  connection_.run({&queries_.release, lease_parameters(leases)});
 }
 
 // --- Settle and claim
@@ -210,12 +225,10 @@ void PgSession::release(std::span<const Lease> leases) {
 
 Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite& appetite) {
   finish_read_ahead();
-  Reading reading;
-  const int limit = limit_of(appetite);
   std::vector<std::int32_t> probing = shards_with(places_, appetite.shards, false);
   std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
-
-  settle_and_probe(settled, std::move(probing), limit, reading);
+  Reading reading;
+  settle_and_probe(settled, std::move(probing), limit_of(appetite), reading);
   hand_out(appetite.shards, reading);
   std::erase_if(reading.chunks, [&](const Chunk& chunk) {
     return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
@@ -224,23 +237,27 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
   return reading;
 }
 
-// In one transaction. If it locked no lease it has written nothing, its commit has not reached the disk, and what it
-// saw may yet be undone: then once more, under a lease that is ours.
+// The probe comes first: so the transaction gets its number after the probe's snapshot was taken, and once it is on
+// disk no crash can make the server hand out a number again that the snapshot takes for ended. The snapshot then stays
+// good even where a crash goes unnoticed, behind a pooler.
+// If the transaction locked no lease it has written nothing, its commit has not reached the disk, and what it saw may yet
+// be undone: then once more, under a lease that is ours.
 void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
                                  Reading& reading) {
   while (!settled.empty() || !probing.empty()) {
-    std::vector statements{settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled))};
+    std::vector<PgStatement> statements;
     if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+    statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
     const auto results = connection_.transact(statements);
-    const bool fenced = results[0].size() > 0;
-    if (settled.empty() && !fenced) reading.lost.push_back(probing.front());
+    const PgRows& fenced = results.back();
+    if (settled.empty() && fenced.size() == 0) reading.lost.push_back(probing.front());
     for (const Settlement& settlement : settled)
-      if (!contains_shard(results[0], settlement.shard)) reading.lost.push_back(settlement.shard);
+      if (!contains_shard(fenced, settlement.shard)) reading.lost.push_back(settlement.shard);
     std::erase_if(probing, [&](std::int32_t shard) {
       return std::find(reading.lost.begin(), reading.lost.end(), shard) != reading.lost.end();
     });
-    if (fenced) {
-      if (!probing.empty()) take_probed(results[1], probing, limit, reading);
+    if (fenced.size() > 0) {
+      if (!probing.empty()) take_probed(results.front(), probing, limit, reading);
       return;
     }
     settled = {};

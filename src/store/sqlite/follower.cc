@@ -19,7 +19,8 @@ class SqliteFollower final : public Follower {
 
   Page read(std::string_view place, int events_max) override {
     const std::int64_t last = last_seq(log_);
-    std::int64_t upto = place == "now" ? last : parse(place, last);
+    if (place == "now") return {.place = std::to_string(last)};
+    std::int64_t upto = parse(place, last);
     EventRows rows;
     read_.bind(1, upto).bind(2, events_max);
     while (read_.step()) rows.add(read_);

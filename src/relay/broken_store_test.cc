@@ -1,0 +1,88 @@
+#include <map>
+#include <thread>
+
+#include <gtest/gtest.h>
+
+#include "waybill/relay.h"
+
+#include "store/memory/memory_store.h"
+#include "support/manual_clock.h"
+#include "support/scripted_sink.h"
+#include "support/store_wrapper.h"
+
+// The connection to the store breaks at the first, the second, … call, until a run comes through without a break: each
+// time everything is delivered, in order per key, and what comes twice comes under the same name.
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr int events = 30;
+constexpr int keys = 4;
+
+void enqueue(Store& store) {
+  const auto writer = store.writer();
+  for (int i = 0; i < events; ++i) {
+    Event event;
+    event.topic = "t";
+    event.key = std::to_string(i % keys);
+    event.payload = std::to_string(i);
+    writer->enqueue(std::span(&event, 1));
+  }
+  writer->commit();
+}
+
+void expect_all_in_order(const std::vector<std::string>& delivered, const std::string& when) {
+  std::map<int, int> newest_of_key;
+  std::set<int> seen;
+  for (const std::string& name : delivered) {
+    const int number = std::stoi(name);
+    if (!seen.insert(number).second) continue;
+    const auto newest = newest_of_key.find(number % keys);
+    EXPECT_TRUE(newest == newest_of_key.end() || number > newest->second) << when;
+    newest_of_key[number % keys] = number;
+  }
+  EXPECT_EQ(static_cast<std::size_t>(events), seen.size()) << when;
+}
+
+class BrokenStore : public testing::TestWithParam<BreaksAt::Moment> {};
+
+TEST_P(BrokenStore, SteppedRelayDeliversEverythingWhateverCallBreaks) {
+  for (int call = 1;; ++call) {
+    ManualClock clock;
+    const auto memory = memory_store({.shards = 2}, clock);
+    enqueue(*memory);
+    BreaksAt store(*memory, call, GetParam());
+    ScriptedSink::Script script;
+    Relay relay(store, RelayOptions{.batch = 5}, Log{}, clock);
+    relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+    for (int i = 0; i < 1'000; ++i) {
+      relay.step();
+      clock.advance(10ms);
+    }
+    expect_all_in_order(script.delivered, "call " + std::to_string(call));
+    EXPECT_EQ(0, memory->inspector()->status().destinations.at(0).pending.value) << "call " << call;
+    if (!store.broke()) break;
+    ASSERT_LT(call, 10'000);
+    if (call > 60) call += 97;  // The first calls are each of their own kind, the later ones repeat.
+  }
+}
+
+TEST_P(BrokenStore, RunningRelayDeliversEverythingWhateverCallBreaks) {
+  for (int call = 1; call <= 25; ++call) {
+    const auto memory = memory_store({.shards = 2});
+    enqueue(*memory);
+    BreaksAt store(*memory, call, GetParam());
+    ScriptedSink::Script script;
+    Relay relay(store, RelayOptions{.batch = 5, .grace = 1s});
+    relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+    relay.drain({});
+    expect_all_in_order(script.delivered, "call " + std::to_string(call));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Moments, BrokenStore, testing::Values(BreaksAt::Moment::before, BreaksAt::Moment::after),
+                         [](const auto& made) { return made.param == BreaksAt::Moment::before ? "before" : "after"; });
+
+}  // namespace
+}  // namespace waybill
