@@ -45,8 +45,7 @@ TEST_F(DemoPageTest, ServesStatusAndLife) {
 
 // The policy that every answer has would silently break a page that does.
 TEST_F(DemoPageTest, HasNothingInlineAndNothingFromElsewhere) {
-  expect_none_of(get("/").body,
-                 {"<style", " style=", " onload=", " onclick=", "<script>", "http:", "https:"});
+  expect_none_of(get("/").body, {"<style", " style=", " onload=", " onclick=", "<script>", "http:", "https:"});
   expect_none_of(get("/demo.css").body, {"@import", "url("});
   expect_none_of(get("/demo.js").body, {"innerHTML", "eval(", "document.write", "import("});
 }

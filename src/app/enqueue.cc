@@ -23,10 +23,10 @@ namespace waybill::app {
 namespace {
 
 // Twice the largest event, in base64 or escaped.
-constexpr std::size_t line_bytes_max = 4 * 1024 * 1024;
+constexpr std::size_t line_bytes_max = std::size_t{4} * 1024 * 1024;
 // Up to here the input is read and checked before the transaction begins, so that a slow producer holds no
 // locks; beyond, memory counts more.
-constexpr std::size_t bytes_before_writing = 64 * 1024 * 1024;
+constexpr std::size_t bytes_before_writing = std::size_t{64} * 1024 * 1024;
 
 std::string read_payload(const std::string& path) {
   const std::size_t bytes_max = limits::payload_bytes_max + 1;  // One more shows that it is too large.

@@ -33,8 +33,7 @@ std::optional<std::int64_t> parse_byte_size(std::string_view text) {
 
 std::string byte_size_text(std::int64_t bytes) {
   for (auto unit = units.rbegin(); unit != units.rend(); ++unit)
-    if (bytes >= unit->bytes && bytes % unit->bytes == 0)
-      return fmt::format("{}{}", bytes / unit->bytes, unit->name);
+    if (bytes >= unit->bytes && bytes % unit->bytes == 0) return fmt::format("{}{}", bytes / unit->bytes, unit->name);
   return fmt::format("{}B", bytes);
 }
 

@@ -23,7 +23,7 @@ namespace waybill::config {
 namespace {
 
 constexpr std::string_view variable_prefix = "WAYBILL_";
-constexpr std::uintmax_t file_bytes_max = 4 * 1024 * 1024;
+constexpr std::uintmax_t file_bytes_max = std::uintmax_t{4} * 1024 * 1024;
 
 const std::string* lookup(const Environment& environment, const std::string& name) {
   const auto found = environment.find(name);
@@ -93,16 +93,15 @@ void find_unknown_flags(Reading& reading) {
   for (const auto& flag : reading.sources.flags) {
     if (std::find(known.begin(), known.end(), flag.key) != known.end()) continue;
     const std::string near = nearest(flag.key, known);
-    reading.problems.push_back(fmt::format("{}: unknown key{}", flag.name,
-                                           near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
+    reading.problems.push_back(
+        fmt::format("{}: unknown key{}", flag.name, near.empty() ? "" : fmt::format("; did you mean '{}'?", near)));
   }
 }
 
 // Others may set WAYBILL_… too (Kubernetes does, for a service of that name), so these are no errors.
 void find_misspelt_variables(Reading& reading) {
   std::vector<std::string> known{"CONFIG"};
-  for (const auto& path : asked_paths(reading))
-    known.push_back(variable_name(path).substr(variable_prefix.size()));
+  for (const auto& path : asked_paths(reading)) known.push_back(variable_name(path).substr(variable_prefix.size()));
   for (const auto& [name, value] : reading.sources.environment) {
     if (!name.starts_with(variable_prefix)) continue;
     const std::string word = name.substr(variable_prefix.size());
@@ -120,8 +119,7 @@ Environment process_environment() {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) {
     const std::string_view text(*entry);
     const auto equals = text.find('=');
-    if (equals != std::string_view::npos)
-      environment.emplace(text.substr(0, equals), text.substr(equals + 1));
+    if (equals != std::string_view::npos) environment.emplace(text.substr(0, equals), text.substr(equals + 1));
   }
   return environment;
 }
@@ -152,10 +150,8 @@ const Node* Reading::from_environment(const std::string& path) {
   const std::string* ours = lookup(sources.environment, name);
   const std::string* common = path == "store" ? lookup(sources.environment, "DATABASE_URL") : nullptr;
   if (ours != nullptr && common != nullptr && *ours != *common)
-    problems.push_back(
-        fmt::format("environment {} and DATABASE_URL name different stores; unset one of them", name));
-  if (ours != nullptr)
-    return keep(*ours, {.kind = Origin::Kind::environment, .where = "environment " + name});
+    problems.push_back(fmt::format("environment {} and DATABASE_URL name different stores; unset one of them", name));
+  if (ours != nullptr) return keep(*ours, {.kind = Origin::Kind::environment, .where = "environment " + name});
   if (common == nullptr) return nullptr;
   const Node* in_file = tree.find(path);
   if (in_file != nullptr && in_file->text != *common)
@@ -171,8 +167,8 @@ const Node* Reading::above_file(const std::string& path, bool in_environment) {
 
 const Node* Reading::find_above_file(const std::string& path, bool in_environment) {
   const auto& flags = sources.flags;
-  const auto flag = std::find_if(flags.rbegin(), flags.rend(),
-                                 [&](const Flag& candidate) { return candidate.key == path; });
+  const auto flag =
+      std::find_if(flags.rbegin(), flags.rend(), [&](const Flag& candidate) { return candidate.key == path; });
   if (flag != flags.rend()) return keep(flag->value, {.kind = Origin::Kind::flag, .where = flag->name});
   return in_environment ? from_environment(path) : nullptr;
 }

@@ -97,8 +97,7 @@ TEST_F(ConfigTest, TwoVariablesThatDisagreeAreRefused) {
   environment_ = {{"DATABASE_URL", "postgres://u:s3cret@db/a"}, {"WAYBILL_STORE", "postgres://db/b"}};
   Config config = load("");
   config.root().url("store", "", "");
-  EXPECT_EQ("environment WAYBILL_STORE and DATABASE_URL name different stores; unset one of them",
-            problems(config));
+  EXPECT_EQ("environment WAYBILL_STORE and DATABASE_URL name different stores; unset one of them", problems(config));
 
   environment_["WAYBILL_STORE"] = environment_["DATABASE_URL"];
   Config agreed = load("");

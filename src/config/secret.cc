@@ -27,8 +27,7 @@ std::string_view authority(std::string_view url) {
 // The value of a query parameter that is a secret, from `from` on.
 std::string_view next_query_secret(std::string_view url, std::size_t from) {
   constexpr std::array names{std::string_view("password="), std::string_view("sslpassword=")};
-  for (auto at = url.find_first_of("?&", from); at != std::string_view::npos;
-       at = url.find_first_of("?&", at + 1)) {
+  for (auto at = url.find_first_of("?&", from); at != std::string_view::npos; at = url.find_first_of("?&", at + 1)) {
     for (const auto name : names) {
       if (!url.substr(at + 1).starts_with(name)) continue;
       const auto value = url.substr(at + 1 + name.size());
@@ -84,8 +83,7 @@ std::string expand(std::string_view text, const Lookup& environment) {
     if (start == std::string_view::npos) return out;
     text.remove_prefix(start + reference_start.size());
     const auto end = text.find('}');
-    if (end == std::string_view::npos || end == 0)
-      throw Error(Remedy::fix_config, "a reference must read ${env:NAME}");
+    if (end == std::string_view::npos || end == 0) throw Error(Remedy::fix_config, "a reference must read ${env:NAME}");
     const std::string name(text.substr(0, end));
     const auto value = environment(name);
     if (!value) throw Error(Remedy::fix_config, fmt::format("environment variable '{}' is not set", name));

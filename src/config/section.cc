@@ -21,7 +21,7 @@
 namespace waybill::config {
 namespace {
 
-constexpr std::size_t secret_bytes_max = 64 * 1024;
+constexpr std::size_t secret_bytes_max = std::size_t{64} * 1024;
 
 // What was found, for messages, as it stands there: ${env:NAME} is not followed.
 std::string found(const Node& node) {
@@ -114,8 +114,7 @@ std::string Section::message(std::string_view key, const std::string& text) {
   if (node == nullptr) node = table_;
   if (node == nullptr) node = &reading_->tree;
   const std::string& where = node->origin.where;
-  return fmt::format("{}{}{}: {}", where, where.empty() ? "" : ": ", key.empty() ? path_ : path_of(key),
-                     text);
+  return fmt::format("{}{}{}: {}", where, where.empty() ? "" : ": ", key.empty() ? path_ : path_of(key), text);
 }
 
 void Section::refuse(std::string_view key, const std::string& why) {
@@ -182,8 +181,7 @@ std::int64_t Section::integer(std::string_view key, std::int64_t fallback, Range
 std::optional<std::int64_t> Section::limit(std::string_view key, std::optional<std::int64_t> fallback,
                                            Range<std::int64_t> range, std::string_view about) {
   const Node* node = ask(key);
-  const bool unlimited =
-      node != nullptr ? node->kind == Node::Kind::text && node->text == "unlimited" : !fallback;
+  const bool unlimited = node != nullptr ? node->kind == Node::Kind::text && node->text == "unlimited" : !fallback;
   if (!unlimited) return integer(key, fallback.value_or(range.most), range, about);
   show(key, node, toml_text("unlimited"), about);
   return std::nullopt;
@@ -228,9 +226,8 @@ T Section::measured(std::string_view key, T fallback, Range<T> range, std::strin
 
 Section::Duration Section::duration(std::string_view key, Duration fallback, Range<Duration> range,
                                     std::string_view about) {
-  return measured(
-      key, fallback, range, about,
-      Measure{R"(a duration such as "250ms", "5s", "10m", "36h" or "7d")", parse_duration, to_text});
+  return measured(key, fallback, range, about,
+                  Measure{R"(a duration such as "250ms", "5s", "10m", "36h" or "7d")", parse_duration, to_text});
 }
 
 std::int64_t Section::byte_size(std::string_view key, std::int64_t fallback, Range<std::int64_t> range,
@@ -370,8 +367,7 @@ std::vector<Section> Section::named(std::string_view key) {
     asked.push_back(member.name);
     const std::string path = table.path_of(member.name);
     if (member.kind != Node::Kind::table) {
-      complain(fmt::format("{}.{}", key, member.name), member,
-               fmt::format("must be a table; {}", found(member)));
+      complain(fmt::format("{}.{}", key, member.name), member, fmt::format("must be a table; {}", found(member)));
       continue;
     }
     reading_->asked.try_emplace(path);

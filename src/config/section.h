@@ -36,8 +36,7 @@ class Section {
   using Duration = std::chrono::milliseconds;
 
   std::string text(std::string_view key, std::string_view fallback, std::string_view about);
-  std::int64_t integer(std::string_view key, std::int64_t fallback, Range<std::int64_t> range,
-                       std::string_view about);
+  std::int64_t integer(std::string_view key, std::int64_t fallback, Range<std::int64_t> range, std::string_view about);
   // A whole number, or "unlimited": nothing.
   std::optional<std::int64_t> limit(std::string_view key, std::optional<std::int64_t> fallback,
                                     Range<std::int64_t> range, std::string_view about);
@@ -49,8 +48,7 @@ class Section {
   std::vector<std::string> list(std::string_view key, std::string_view about);
 
   template <typename E, std::size_t N>
-  E choice(std::string_view key, E fallback, const std::array<Choice<E>, N>& choices,
-           std::string_view about) {
+  E choice(std::string_view key, E fallback, const std::array<Choice<E>, N>& choices, std::string_view about) {
     std::vector<std::string> names;
     std::size_t chosen = 0;
     for (std::size_t i = 0; i < N; ++i) {
@@ -60,8 +58,7 @@ class Section {
     return choices[choose(key, chosen, names, about)].value;
   }
   // One of `names`; there is no fallback. Empty if it is missing or none of them, which is then noted.
-  std::string required_choice(std::string_view key, const std::vector<std::string>& names,
-                              std::string_view about);
+  std::string required_choice(std::string_view key, const std::vector<std::string>& names, std::string_view about);
 
   // A secret is never shown. It may come from the file that KEY_file names, and must not stand in a
   // configuration file that others can read. Empty: not set.

@@ -170,8 +170,7 @@ TEST_F(SectionTest, OwnersCanRefuseAValue) {
   root.integer("shards", 16, {1, 64}, "");
   root.refuse("shards", "must be a power of two");
   root.refuse("store", "is missing");
-  EXPECT_EQ("waybill.toml:1:1: shards: must be a power of two\nwaybill.toml: store: is missing",
-            problems(config));
+  EXPECT_EQ("waybill.toml:1:1: shards: must be a power of two\nwaybill.toml: store: is missing", problems(config));
 }
 
 }  // namespace

@@ -67,8 +67,8 @@ Node parse_toml(const std::string& text, const std::string& path) {
     root.origin = {.kind = Origin::Kind::file, .where = path};
     return root;
   } catch (const toml::parse_error& error) {
-    throw Error(Remedy::fix_config, fmt::format("{}: not TOML: {}", place(path, error.source().begin),
-                                                std::string(error.description())));
+    throw Error(Remedy::fix_config,
+                fmt::format("{}: not TOML: {}", place(path, error.source().begin), std::string(error.description())));
   }
 }
 

@@ -45,8 +45,8 @@ MHD_Result add_header(void* fields, MHD_ValueKind, const char* name, std::size_t
   return MHD_YES;
 }
 
-MHD_Result add_argument(void* fields, MHD_ValueKind, const char* name, std::size_t name_size,
-                        const char* value, std::size_t value_size) {
+MHD_Result add_argument(void* fields, MHD_ValueKind, const char* name, std::size_t name_size, const char* value,
+                        std::size_t value_size) {
   static_cast<Fields*>(fields)->try_emplace(std::string(view(name, name_size)), view(value, value_size));
   return MHD_YES;
 }
@@ -67,8 +67,7 @@ MHD_Response* with_headers(MHD_Response* answer, const Response& response) {
   WAYBILL_ASSERT(answer != nullptr);
   for (const auto& [name, value] : on_every_answer) MHD_add_response_header(answer, name, value);
   MHD_add_response_header(answer, "Content-Type", response.content_type.c_str());
-  for (const auto& [name, value] : response.headers)
-    MHD_add_response_header(answer, name.c_str(), value.c_str());
+  for (const auto& [name, value] : response.headers) MHD_add_response_header(answer, name.c_str(), value.c_str());
   return answer;
 }
 
@@ -97,14 +96,12 @@ std::optional<Response> over_limits(MHD_Connection* connection, const Request& r
 MHD_Response* whole_answer(const Response& response) {
   // MHD_RESPMEM_MUST_COPY: the body is only read.
   auto* bytes = const_cast<char*>(response.body.data());
-  return with_headers(MHD_create_response_from_buffer(response.body.size(), bytes, MHD_RESPMEM_MUST_COPY),
-                      response);
+  return with_headers(MHD_create_response_from_buffer(response.body.size(), bytes, MHD_RESPMEM_MUST_COPY), response);
 }
 
 MHD_Response* streamed_answer(const Response& head, MHD_ContentReaderCallback reader, void* reader_argument) {
-  return with_headers(MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, stream_block_bytes, reader,
-                                                        reader_argument, nullptr),
-                      head);
+  return with_headers(
+      MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, stream_block_bytes, reader, reader_argument, nullptr), head);
 }
 
 }  // namespace waybill::http

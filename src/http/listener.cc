@@ -71,11 +71,10 @@ Listener::Listener(const std::string& address, std::uint16_t port)
     : address_(address == "localhost" ? "127.0.0.1" : address) {
   const auto where = loopback(address_, port);
   if (!where) {
-    throw Error(
-        Remedy::fix_config,
-        fmt::format("http: '{}' is no loopback address, and what is served here asks for no password; "
-                    "use 127.0.0.1, ::1 or localhost",
-                    address));
+    throw Error(Remedy::fix_config,
+                fmt::format("http: '{}' is no loopback address, and what is served here asks for no password; "
+                            "use 127.0.0.1, ::1 or localhost",
+                            address));
   }
   fd_ = ::socket(where->storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
   if (!open_on(fd_, *where)) {

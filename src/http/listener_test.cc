@@ -14,8 +14,8 @@ TEST(Listener, FindsAFreePort) {
 }
 
 TEST(Listener, RefusesWhatOthersCanReach) {
-  for (const auto* address : {"0.0.0.0", "::", "192.168.1.1", "10.0.0.1", "128.0.0.1", "::ffff:127.0.0.1",
-                              "fe80::1", "example.org", "", "127.1", "2130706433"}) {
+  for (const auto* address : {"0.0.0.0", "::", "192.168.1.1", "10.0.0.1", "128.0.0.1", "::ffff:127.0.0.1", "fe80::1",
+                              "example.org", "", "127.1", "2130706433"}) {
     try {
       const Listener listener(address, 0);
       ADD_FAILURE() << address;

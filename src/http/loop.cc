@@ -27,8 +27,8 @@ Steady now() {
 }
 
 Connection& connection_of(MHD_Connection* handle) {
-  auto* connection = static_cast<Connection*>(
-      MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context);
+  auto* connection =
+      static_cast<Connection*>(MHD_get_connection_info(handle, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context);
   WAYBILL_ASSERT(connection != nullptr);
   return *connection;
 }
@@ -42,8 +42,7 @@ void watch(int epoll_fd, int fd, std::uint32_t events, std::uint64_t mark) {
 
 }  // namespace
 
-Loop::Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log,
-           int listen_fd)
+Loop::Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log, int listen_fd)
     : options_(options),
       router_(router),
       names_(std::move(names)),
@@ -152,8 +151,7 @@ void Loop::resume(Connection& connection) {
   MHD_resume_connection(connection.handle);
 }
 
-void Loop::on_connection(void* loop, MHD_Connection* handle, void** context,
-                         MHD_ConnectionNotificationCode what) {
+void Loop::on_connection(void* loop, MHD_Connection* handle, void** context, MHD_ConnectionNotificationCode what) {
   auto& self = *static_cast<Loop*>(loop);
   if (what == MHD_CONNECTION_NOTIFY_CLOSED) {
     self.connections_.erase(connection_of(handle).number);
@@ -183,8 +181,8 @@ void Loop::finish(Connection& connection) {
   expect_by(connection, now() + options_.request_timeout);
 }
 
-MHD_Result Loop::on_request(void* loop, MHD_Connection* handle, const char* url, const char* method,
-                            const char*, const char* data, std::size_t* size, void**) {
+MHD_Result Loop::on_request(void* loop, MHD_Connection* handle, const char* url, const char* method, const char*,
+                            const char* data, std::size_t* size, void**) {
   auto& self = *static_cast<Loop*>(loop);
   const auto bytes = std::exchange(*size, 0);
   return self.proceed(connection_of(handle), url, method, {data, bytes});
@@ -241,8 +239,7 @@ MHD_Result Loop::answer(Connection& connection) {
   auto made = (*connection.handler)(connection.request);
   if (const auto* response = std::get_if<Response>(&made)) return send(connection, *response);
   if (streams_ >= options_.streams_max)
-    return send(connection,
-                {.status = 503, .body = "Too many streams.\n", .headers = {{"Retry-After", "5"}}});
+    return send(connection, {.status = 503, .body = "Too many streams.\n", .headers = {{"Retry-After", "5"}}});
   connection.source = std::move(std::get<std::unique_ptr<Source>>(made));
   WAYBILL_ASSERT(connection.source != nullptr);
   ++streams_;

@@ -42,8 +42,7 @@ struct Connection {
 class Loop {
  public:
   // Takes `listen_fd` over.
-  Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log,
-       int listen_fd);
+  Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log, int listen_fd);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -61,8 +60,7 @@ class Loop {
   // What the library calls.
   static MHD_Result on_request(void* loop, MHD_Connection* handle, const char* url, const char* method,
                                const char* version, const char* data, std::size_t* size, void** state);
-  static void on_connection(void* loop, MHD_Connection* handle, void** context,
-                            MHD_ConnectionNotificationCode what);
+  static void on_connection(void* loop, MHD_Connection* handle, void** context, MHD_ConnectionNotificationCode what);
   static void on_completed(void* loop, MHD_Connection* handle, void** state, MHD_RequestTerminationCode how);
   static ssize_t on_read(void* connection, std::uint64_t position, char* out, std::size_t size);
 

@@ -33,11 +33,9 @@ void append_method(std::string& list, std::string_view method) {
 
 void Router::add(std::string method, std::string pattern, Handler handler) {
   WAYBILL_ASSERT(pattern.starts_with('/') && handler);
-  WAYBILL_ASSERT(std::none_of(routes_.begin(), routes_.end(), [&](const Route& route) {
-    return route.method == method && route.pattern == pattern;
-  }));
-  routes_.push_back(
-      {.method = std::move(method), .pattern = std::move(pattern), .handler = std::move(handler)});
+  WAYBILL_ASSERT(std::none_of(routes_.begin(), routes_.end(),
+                              [&](const Route& route) { return route.method == method && route.pattern == pattern; }));
+  routes_.push_back({.method = std::move(method), .pattern = std::move(pattern), .handler = std::move(handler)});
 }
 
 Router::Found Router::find(std::string_view method, std::string_view path) const {
@@ -58,8 +56,8 @@ Router::Found Router::find(std::string_view method, std::string_view path) const
 std::vector<std::string> own_names(std::string_view address, int port) {
   const bool v6 = address.find(':') != std::string_view::npos;
   std::vector<std::string> names;
-  for (const auto& name : std::array<std::string, 4>{
-           "localhost", "127.0.0.1", "[::1]", v6 ? fmt::format("[{}]", address) : std::string(address)}) {
+  for (const auto& name : std::array<std::string, 4>{"localhost", "127.0.0.1", "[::1]",
+                                                     v6 ? fmt::format("[{}]", address) : std::string(address)}) {
     names.push_back(fmt::format("{}:{}", name, port));
     if (port == 80) names.push_back(name);  // Browsers leave the default port out.
   }

@@ -36,9 +36,9 @@ TEST(OwnNames, AreTheLoopbackOnesWithThePort) {
   const auto names = own_names("127.0.0.1", 8080);
   for (const auto* host : {"localhost:8080", "LocalHost:8080", "127.0.0.1:8080", "[::1]:8080"})
     EXPECT_TRUE(is_own_name(host, names)) << host;
-  for (const auto* host : {"", "localhost", "127.0.0.1", "localhost:80", "localhost:8081",
-                           "evil.example:8080", "localhost:8080, localhost:8080", "localhost:8080.evil",
-                           "localhost.:8080", "127.0.0.2:8080", "::1:8080"})
+  for (const auto* host :
+       {"", "localhost", "127.0.0.1", "localhost:80", "localhost:8081", "evil.example:8080",
+        "localhost:8080, localhost:8080", "localhost:8080.evil", "localhost.:8080", "127.0.0.2:8080", "::1:8080"})
     EXPECT_FALSE(is_own_name(host, names)) << host;
 }
 

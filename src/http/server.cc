@@ -28,8 +28,7 @@ class Server::Impl {
   void start() {
     WAYBILL_ASSERT(!started_);
     started_ = true;
-    loop_.emplace(options_, router_, own_names(listener_.address(), listener_.port()), log_,
-                  listener_.release());
+    loop_.emplace(options_, router_, own_names(listener_.address(), listener_.port()), log_, listener_.release());
     thread_ = std::jthread([this](const std::stop_token& stop) {
       // Signals are for the threads of the application; a client that is gone must not end the process.
       sigset_t every;
@@ -64,8 +63,7 @@ class Server::Impl {
   std::jthread thread_;
 };
 
-Server::Server(ServerOptions options, Log log)
-    : impl_(std::make_unique<Impl>(std::move(options), std::move(log))) {}
+Server::Server(ServerOptions options, Log log) : impl_(std::make_unique<Impl>(std::move(options), std::move(log))) {}
 Server::~Server() = default;
 
 void Server::route(std::string method, std::string pattern, Handler handler) {

@@ -16,8 +16,7 @@ using std::chrono_literals::operator""ms;
 class ServerTest : public testing::Test {
  protected:
   explicit ServerTest(ServerOptions options = {}) : server_(std::move(options)) {
-    server_.route("GET", "/",
-                  [](const Request&) { return Response{.content_type = "text/html", .body = "<p>"}; });
+    server_.route("GET", "/", [](const Request&) { return Response{.content_type = "text/html", .body = "<p>"}; });
     server_.route("GET", "/stream/*", [](const Request& r) { return Response{.body = r.tail}; });
     server_.route("POST", "/echo", [](const Request& r) { return Response{.status = 201, .body = r.body}; });
     server_.route("GET", "/ask", [](const Request& r) {
@@ -83,13 +82,12 @@ TEST_F(ServerTest, AFailingHandlerTellsNothing) {
 }
 
 TEST_F(ServerTest, EveryRouteChecksTheHost) {
-  for (const auto* target : {"GET /", "GET /stream/board", "POST /echo", "GET /ask?q=1", "GET /fails",
-                             "GET /other", "DELETE /", "HEAD /", "OPTIONS /"}) {
+  for (const auto* target : {"GET /", "GET /stream/board", "POST /echo", "GET /ask?q=1", "GET /fails", "GET /other",
+                             "DELETE /", "HEAD /", "OPTIONS /"}) {
     for (const auto& host : {std::string("evil.example"), std::string("localhost"),
                              fmt::format("evil.example:{}", server_.port()), std::string()}) {
       auto c = client();
-      c.send(fmt::format("{} HTTP/1.1\r\n{}\r\n", target,
-                         host.empty() ? "" : fmt::format("Host: {}\r\n", host)));
+      c.send(fmt::format("{} HTTP/1.1\r\n{}\r\n", target, host.empty() ? "" : fmt::format("Host: {}\r\n", host)));
       const auto reply = c.read_reply(std::string_view(target) != "HEAD /");
       // Without any, HTTP/1.1 itself is broken, and the library may say so first.
       EXPECT_TRUE(reply.status == 421 || (host.empty() && reply.status == 400)) << target << ' ' << host;
@@ -137,10 +135,10 @@ TEST_F(ServerTest, RefusesLargeBodiesUnread) {
 }
 
 TEST_F(HastyServerTest, RefusesNonsenseAndLives) {
-  for (const auto* bytes : {"\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n",
-                            "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
-                            "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n",
-                            "\x16\x03\x01\x02\x00\x01\x00", "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n"}) {
+  for (const auto* bytes :
+       {"\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
+        "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "\x16\x03\x01\x02\x00\x01\x00",
+        "GET /%00 HTTP/1.1\r\nHost: x\r\n\r\n"}) {
     auto c = client();
     c.send(bytes);
     try {

@@ -46,8 +46,7 @@ class Feed {
   std::optional<Response> open() {
     const std::lock_guard lock(mutex_);
     if (!status_) return std::nullopt;
-    return Response{
-        .status = *status_, .content_type = "text/event-stream", .body = *status_ == 200 ? "" : "no"};
+    return Response{.status = *status_, .content_type = "text/event-stream", .body = *status_ == 200 ? "" : "no"};
   }
   Pull pull(std::span<char> out, std::chrono::milliseconds again) {
     const std::lock_guard lock(mutex_);
@@ -113,8 +112,7 @@ class StreamTest : public testing::Test {
   }
   void await_streams(std::size_t count) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-    while (server_.streams() != count && std::chrono::steady_clock::now() < deadline)
-      std::this_thread::sleep_for(1ms);
+    while (server_.streams() != count && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
     EXPECT_EQ(count, server_.streams());
   }
 
@@ -188,8 +186,7 @@ TEST_F(StreamTest, ServesTwoHundredAtOnce) {
   for (int round = 0; round < 5; ++round)
     for (std::size_t i = 0; i < clients.size(); ++i) feed(i)->say(fmt::format("{}/{}\n", i, round));
   for (std::size_t i = 0; i < clients.size(); ++i)
-    for (int round = 0; round < 5; ++round)
-      EXPECT_EQ(fmt::format("{}/{}\n", i, round), clients[i].read_until("\n"));
+    for (int round = 0; round < 5; ++round) EXPECT_EQ(fmt::format("{}/{}\n", i, round), clients[i].read_until("\n"));
   RawClient plain(server_.port());
   EXPECT_EQ("plain", plain.get("/plain").body);
   clients.clear();

@@ -42,8 +42,7 @@ http::Pull ClientSource::pull(std::span<char> out) {
     written += copy(out.subspan(written));
   }
   if (written == 0 && taken.ended) return {.end = true};
-  const bool unplaced =
-      announced_.empty() && !taken.place.empty();  // Cut off now, it would not know where it was.
+  const bool unplaced = announced_.empty() && !taken.place.empty();  // Cut off now, it would not know where it was.
   if (written == 0 && (unplaced || now >= silent_since_ + heartbeat_)) {
     say(heartbeat(taken.place, announced_));
     announced_ = taken.place;

@@ -37,8 +37,7 @@ std::variant<http::Response, std::optional<std::string>> start_of(const http::Re
   // A reconnecting browser repeats its first address: the header is newer.
   if (place.empty()) place = http::find(request.query, "after").value_or("");
   if (!place.empty()) {
-    if (!may_be_place(place))
-      return bad_request("That is no place in the log; give the id of an event as it came.");
+    if (!may_be_place(place)) return bad_request("That is no place in the log; give the id of an event as it came.");
     return std::optional(std::string(place));
   }
   const auto from = http::find(request.query, "from").value_or("now");
@@ -72,8 +71,7 @@ class EventStream::Impl {
                  [hub = hub_, heartbeat = options_.heartbeat](const http::Request& request) -> http::Answer {
                    auto start = start_of(request);
                    if (auto* wrong = std::get_if<http::Response>(&start)) return std::move(*wrong);
-                   auto client =
-                       hub->join(request.wake, std::get<std::optional<std::string>>(std::move(start)));
+                   auto client = hub->join(request.wake, std::get<std::optional<std::string>>(std::move(start)));
                    return std::make_unique<ClientSource>(hub, std::move(client), heartbeat);
                  });
   }

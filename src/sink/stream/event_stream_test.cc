@@ -189,8 +189,7 @@ TEST_F(EventStreamTest, ReadsNothingWithoutClients) {
   EXPECT_EQ(0, log_.reads());
   { auto client = open(""); }
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (log_.followers() > 0 && std::chrono::steady_clock::now() < deadline)
-    std::this_thread::sleep_for(1ms);
+  while (log_.followers() > 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(1ms);
   EXPECT_EQ(0U, stream_->clients());
   EXPECT_EQ(0, log_.followers());
 }

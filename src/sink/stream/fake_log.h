@@ -77,8 +77,7 @@ class FakeLog {
       if (place.empty()) return log_.oldest_;
       std::size_t number = 0;
       const auto [end, error] = std::from_chars(place.data() + 1, place.data() + place.size(), number);
-      if (place[0] != 'p' || error != std::errc() || end != place.data() + place.size() ||
-          number > log_.rows_.size())
+      if (place[0] != 'p' || error != std::errc() || end != place.data() + place.size() || number > log_.rows_.size())
         throw Error(Remedy::fix_input, "that is no place");
       if (number < log_.oldest_) throw Error(Remedy::fix_input, "the log does not reach back to it");
       return number;

@@ -17,15 +17,15 @@ class Client {
  public:
   http::Wake wake{};
   enum class State { joining, behind, live, ended } state = State::joining;
-  std::string place{};            // After the last frame it took.
-  bool opened = false;            // Its place was found to be one.
-  std::string refusal{};          // Why it was not.
-  std::uint64_t next = 0;         // live: its number in the ring
-  std::set<EventId> known{};      // What it got while it was behind and the head may still come upon,
-  std::uint64_t known_until = 0;  // live: before this arrival of the head's.
-  bool on_errand = false;         // behind: a page is asked for
-  std::deque<FramePtr> page{};    // behind: read, not taken yet
-  std::string page_place{};       // behind: after the page
+  std::string place{};                      // After the last frame it took.
+  bool opened = false;                      // Its place was found to be one.
+  std::string refusal{};                    // Why it was not.
+  std::uint64_t next = 0;                   // live: its number in the ring
+  std::set<EventId> known{};                // What it got while it was behind and the head may still come upon,
+  std::uint64_t known_until = 0;            // live: before this arrival of the head's.
+  bool on_errand = false;                   // behind: a page is asked for
+  std::deque<FramePtr> page{};              // behind: read, not taken yet
+  std::string page_place{};                 // behind: after the page
   std::optional<std::uint64_t> joins_at{};  // behind: goes live after the page, at this number
 
   void end() {
@@ -129,8 +129,7 @@ void Hub::publish(Frames read) {
     ring_bytes_ += frame->text.size();
     ring_.push_back(std::move(frame));
   }
-  while (ring_.size() > 1 && (ring_.size() > limits_.events_max || ring_bytes_ > limits_.bytes_max))
-    drop_oldest();
+  while (ring_.size() > 1 && (ring_.size() > limits_.events_max || ring_bytes_ > limits_.bytes_max)) drop_oldest();
   for (const auto& client : clients_)
     if (client->state == Client::State::live) client->wake();
 }
@@ -168,8 +167,7 @@ void Hub::fulfil(const Errand& errand, Frames read) {
   client.opened = true;
   if (!read.more) client.joins_at = errand.ring_end;
   for (const auto& frame : read.frames) client.known.insert(frame->event);
-  while (client.known.size() > known_max)
-    client.known.erase(client.known.begin());  // Ids begin with the time.
+  while (client.known.size() > known_max) client.known.erase(client.known.begin());  // Ids begin with the time.
   client.page.assign(read.frames.begin(), read.frames.end());
   client.page_place = std::move(read.place);
   if (client.page.empty()) page_drained(errand.client);
@@ -225,8 +223,7 @@ void Hub::page_drained(const ClientPtr& client) {
 
 std::optional<std::uint64_t> Hub::find_in_ring(const std::string& place) const {
   if (head_ && *head_ == place) return ring_end();
-  const auto found =
-      std::find_if(ring_.rbegin(), ring_.rend(), [&](const auto& f) { return f->place == place; });
+  const auto found = std::find_if(ring_.rbegin(), ring_.rend(), [&](const auto& f) { return f->place == place; });
   if (found == ring_.rend()) return std::nullopt;
   return ring_end() - static_cast<std::uint64_t>(found - ring_.rbegin());
 }

@@ -26,11 +26,7 @@ std::chrono::milliseconds Pace::next() {
 }
 
 Reader::Reader(std::string name, Hub& hub, MakeFollower make, Match match, Log log)
-    : name_(std::move(name)),
-      hub_(hub),
-      match_(std::move(match)),
-      log_(std::move(log)),
-      make_(std::move(make)) {}
+    : name_(std::move(name)), hub_(hub), match_(std::move(match)), log_(std::move(log)), make_(std::move(make)) {}
 
 Follower& Reader::follower() {
   if (!follower_) follower_ = make_();
@@ -39,8 +35,7 @@ Follower& Reader::follower() {
 
 void Reader::away(const std::string& why) {
   let_go();
-  if (!std::exchange(away_, true))
-    log_.warning("stream: cannot read the log", {{"stream", name_}, {"why", why}});
+  if (!std::exchange(away_, true)) log_.warning("stream: cannot read the log", {{"stream", name_}, {"why", why}});
 }
 
 void Reader::back() {
@@ -74,8 +69,7 @@ Steady HeadReader::read_on() {
   const auto place = hub_.head();
   if (!place) {
     auto page = follower().read("now", page_events_max);
-    if (!page.items.empty())
-      return Steady{};  // The log grew meanwhile; the place is after what nobody would get.
+    if (!page.items.empty()) return Steady{};  // The log grew meanwhile; the place is after what nobody would get.
     hub_.start_head(std::move(page.place));
     return in(Pace::shortest);
   }
