@@ -38,6 +38,7 @@ void Carrier::grant(const std::vector<Lease>& leases) {
     orders_.grants.insert(orders_.grants.end(), leases.begin(), leases.end());
     held_.insert(held_.end(), leases.begin(), leases.end());
   }
+  waits_ = false;
   idle_ = false;
   waker_.wake();
 }
@@ -62,6 +63,7 @@ std::vector<Lease> Carrier::held() const {
 
 void Carrier::news() noexcept {
   news_ = true;
+  waits_ = false;
   idle_ = false;
   waker_.wake();
 }
@@ -156,8 +158,11 @@ std::size_t Carrier::step() {
     if (error.remedy() == Remedy::fix_config) throw;
     drop_connection(error, now);
   }
+  const bool waits = nothing_to_read();
   const bool idle = nothing_left();
-  if (idle_.exchange(idle) != idle && idle) keeper_.wake();
+  const bool began_to_wait = !waits_.exchange(waits) && waits;
+  const bool became_idle = !idle_.exchange(idle) && idle;
+  if (began_to_wait || became_idle) keeper_.wake();
   return done;
 }
 
@@ -170,8 +175,12 @@ std::size_t Carrier::move_events() {
   }
 }
 
+bool Carrier::nothing_to_read() const {
+  return !news_ && hungry_.empty() && to_open_.empty();
+}
+
 bool Carrier::nothing_left() const {
-  if (news_ || !hungry_.empty() || !returning_.empty() || !to_open_.empty() || lanes_.under_way() > 0) return false;
+  if (!nothing_to_read() || !returning_.empty() || lanes_.under_way() > 0) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& place) {
     const auto progress = place.second->progress();
     return place.second->unsettled() == 0 && (!progress || progress->count == 0);
