@@ -101,6 +101,7 @@ class Carrier {
   std::vector<Outcome> outcomes_;
   std::size_t first_lane_ = 0;  // Which lane publishes first; it rotates.
   Steady last_read_{};
+  Steady::duration read_pause_{};
   Steady last_settle_{};
   std::optional<Steady> next_due_;  // when an event that waits for a time may go
   std::mt19937_64 random_{std::random_device{}()};
