@@ -3,16 +3,21 @@
 #include "drain.h"
 
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 
 #include "waybill/postgres.h"
 #include "waybill/relay.h"
 
+#include "await.h"
 #include "sink/null/null_sink.h"
 
 namespace waybill::bench {
 namespace {
+
+using namespace std::chrono_literals;
 
 void add_costs(Figure& figure, const std::string& who, const std::vector<Effort>& efforts) {
   const auto median_of = [&](const auto& value) {
@@ -40,6 +45,30 @@ Effort drain(const Server& server, const std::string& url, const std::string& de
   });
   if (effort.events != events)
     throw std::runtime_error(fmt::format("the relay delivered {} events of {}", effort.events, events));
+  return effort;
+}
+
+Effort drain_running(const Server& server, const std::string& url, const std::string& destination, long events) {
+  const auto store = postgres_store({.url = url});
+  Relay relay(*store, {});
+  relay.add({.name = destination, .start = Start::now}, null_sink());
+  std::jthread runner([&](std::stop_token stop) { relay.run(std::move(stop)); });
+  Connection connection(url);
+  await("the destination is there", 10ms, [&] {
+    return connection.number(fmt::format("SELECT count(*) FROM waybill.cursor WHERE destination = '{}'", destination)) >
+           0;
+  });
+  connection.query("BEGIN");
+  connection.query(fmt::format("INSERT INTO waybill.event ({}) SELECT {} FROM generate_series(1, {}) n",
+                               contract_columns, event_expressions, events));
+  Effort effort{.events = events, .client_cpu = -own_cpu_seconds(), .server_cpu = -server.cpu()};
+  connection.query("COMMIT");
+  const auto begin = std::chrono::steady_clock::now();
+  await("all is delivered", 1ms, [&] { return std::cmp_equal(relay.counts(destination).delivered, events); });
+  effort.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  effort.client_cpu += own_cpu_seconds();
+  effort.server_cpu += server.cpu();
+  runner.request_stop();
   return effort;
 }
 

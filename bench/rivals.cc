@@ -72,18 +72,17 @@ struct Rival {
 };
 
 std::vector<std::pair<Effort, Effort>> against(Run& run, long events, const Rival& rival) {
-  const std::string url = run.backlog(16, events);
-  const std::string rival_url = run.server.migrated_database();
-  Connection connection(rival_url);
+  const std::string url = run.server.migrated_database();
+  Connection connection(url);
   auto pairs = side_by_side<Effort>(
-      run.scale.pairs(), [&] { return drain(run.server, url, run.fresh_name(), events); },
+      run.scale.pairs(), [&] { return drain_running(run.server, url, run.fresh_name(), events); },
       [&] {
         fill(connection, events, rival.mark, rival.index);
         return effort_of(run.server, [&] { return rival.work(connection); });
       });
   for (const auto& [relay, marked] : pairs)
     if (marked.events != events) throw std::runtime_error("the rival published another number of events");
-  run.server.drop(rival_url);
+  run.server.drop(url);
   return pairs;
 }
 
