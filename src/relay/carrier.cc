@@ -12,8 +12,11 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between two looks at the log while events keep coming: they come in batches then, not one by one.
-constexpr auto read_pause = 1ms;
+// Between two looks at the log while events keep coming: the more a look has brought, the longer. Few events are
+// wanted soon; many are better read together, since every look costs those who write them.
+constexpr Steady::duration read_pause_min = 1ms;
+constexpr Steady::duration read_pause_max = 5ms;
+constexpr Steady::duration read_pause_per_event = 250us;
 // How long a wait for the destination's answers may make other things wait.
 constexpr auto answer_pause = 2ms;
 // The log is looked at this often whatever is heard of it, and progress without events is saved: it lets go of old
@@ -39,6 +42,7 @@ void Carrier::grant(const std::vector<Lease>& leases) {
     orders_.grants.insert(orders_.grants.end(), leases.begin(), leases.end());
     held_.insert(held_.end(), leases.begin(), leases.end());
   }
+  waits_ = false;
   idle_ = false;
   waker_.wake();
 }
@@ -63,6 +67,7 @@ std::vector<Lease> Carrier::held() const {
 
 void Carrier::news() noexcept {
   news_ = true;
+  waits_ = false;
   idle_ = false;
   waker_.wake();
 }
@@ -177,8 +182,11 @@ std::size_t Carrier::step() {
     if (error.remedy() == Remedy::fix_config) throw;
     drop_connection(error, now);
   }
+  const bool waits = nothing_to_read();
   const bool idle = nothing_left();
-  if (idle_.exchange(idle) != idle && idle) keeper_.wake();
+  const bool began_to_wait = !waits_.exchange(waits) && waits;
+  const bool became_idle = !idle_.exchange(idle) && idle;
+  if (began_to_wait || became_idle) keeper_.wake();
   return done;
 }
 
@@ -191,10 +199,12 @@ std::size_t Carrier::move_events() {
   }
 }
 
+bool Carrier::nothing_to_read() const {
+  return !news_ && hungry_.empty() && to_open_.empty() && to_reopen_.empty();
+}
+
 bool Carrier::nothing_left() const {
-  if (news_ || !hungry_.empty() || !returning_.empty() || !to_open_.empty() || !to_reopen_.empty() ||
-      lanes_.under_way() > 0)
-    return false;
+  if (!nothing_to_read() || !returning_.empty() || lanes_.under_way() > 0) return false;
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& place) {
     const auto progress = place.second->progress();
     return place.second->unsettled() == 0 && (!progress || progress->count == 0);
@@ -214,7 +224,7 @@ Steady Carrier::next_deadline(Steady latest) const {
   if (next_due_) latest = std::min(latest, *next_due_);
   if (breaker_.open()) latest = std::min(latest, breaker_.next_try());
   if (!session_ && !(to_open_.empty() && to_reopen_.empty())) latest = std::min(latest, next_connect_);
-  if (!hungry_.empty()) latest = std::min(latest, last_read_ + read_pause);
+  if (!hungry_.empty()) latest = std::min(latest, last_read_ + read_pause_);
   for (const auto& [shard, lane] : lanes_)
     if (const auto progress = lane->progress(); progress && progress->count > 0)
       return std::min(latest, last_settle_ + context_.options.settle_interval);
@@ -364,7 +374,7 @@ std::vector<Settlement> Carrier::due_settlements(Steady now) const {
 }
 
 Appetite Carrier::appetite(Steady now) const {
-  if (now - last_read_ < read_pause || !trust_.holds(now)) return {};
+  if (now - last_read_ < read_pause_ || !trust_.holds(now)) return {};
   const auto batch = static_cast<std::size_t>(context_.options.batch);
   std::size_t events = 0;
   const std::size_t bytes = lanes_.bytes();
@@ -386,14 +396,19 @@ Appetite Carrier::appetite(Steady now) const {
 std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
   for (const std::int32_t shard : asked.shards) hungry_.erase(shard);
   std::size_t events = 0;
+  bool behind = false;
   for (Chunk& chunk : reading.chunks) {
     Lane* lane = lanes_.find(chunk.shard);
     WAYBILL_ASSERT(lane != nullptr);
+    behind = behind || !chunk.ends_window;
     if (!chunk.events.empty() || !chunk.ends_window) hungry_.insert(chunk.shard);
     events += chunk.events.size();
     append(*lane, std::move(chunk));
   }
   read_.fetch_add(events, std::memory_order_relaxed);
+  read_pause_ =
+      behind ? Steady::duration(0)
+             : std::clamp(read_pause_per_event * static_cast<Steady::rep>(events), read_pause_min, read_pause_max);
   return events;
 }
 

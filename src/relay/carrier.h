@@ -42,6 +42,9 @@ class Carrier {
   void news() noexcept;
   // Events read so far: what tells the keeper that its news were good.
   std::uint64_t read() const { return read_.load(std::memory_order_relaxed); }
+  // Has everything been read that it knows of, so that only news would make it read again? What was read may still be
+  // under way, or wait to be settled.
+  bool waits() const { return waits_.load(std::memory_order_acquire); }
   // Is nothing left to do but to wait for news?
   bool idle() const { return idle_.load(std::memory_order_acquire); }
   RelayCounts counts() const;
@@ -74,6 +77,7 @@ class Carrier {
   void append(Lane& lane, Chunk chunk);
   std::size_t return_finished_lanes();
 
+  bool nothing_to_read() const;
   bool nothing_left() const;
   Steady next_deadline(Steady latest) const;
   double chance() { return std::uniform_real_distribution<>(0.0, 1.0)(random_); }
@@ -99,6 +103,7 @@ class Carrier {
   std::vector<Outcome> outcomes_;
   std::size_t first_lane_ = 0;  // Which lane publishes first; it rotates.
   Steady last_read_{};
+  Steady::duration read_pause_{};
   Steady last_settle_{};
   std::optional<Steady> next_due_;  // when an event that waits for a time may go
   std::mt19937_64 random_{std::random_device{}()};
@@ -114,6 +119,7 @@ class Carrier {
   std::vector<Lease> held_;  // guarded by mutex_
   Waker waker_;
   std::atomic<bool> news_{true};
+  std::atomic<bool> waits_{false};
   std::atomic<bool> idle_{false};
   std::atomic<std::uint64_t> read_{0};
   std::atomic<std::uint64_t> delivered_{0};

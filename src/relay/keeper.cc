@@ -201,7 +201,7 @@ void Keeper::spread_news() {
 }
 
 bool Keeper::somebody_waits() const {
-  return std::any_of(carriers_.begin(), carriers_.end(), [](const auto& carrier) { return carrier->idle(); });
+  return std::any_of(carriers_.begin(), carriers_.end(), [](const auto& carrier) { return carrier->waits(); });
 }
 
 std::uint64_t Keeper::events_read() const {

@@ -30,7 +30,7 @@ class Reader {
         membership(store.join(relay)),
         session(store.connect(relay, destination_)) {
     leases = membership->take(membership->beat(std::span(&destination_, 1)).free);
-    shards = session->open(leases, start);
+    for (const Lease& lease : session->open(leases, start, false)) shards.push_back(lease.shard);
   }
 
   // One exchange that settles nothing; what came, in the order in which it came. `more`: something may follow.

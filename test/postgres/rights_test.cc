@@ -111,7 +111,7 @@ TEST_F(RightsTest, AStrangerMayNothing) {
 TEST_F(RightsTest, FunctionsWithTheirOwnersRightsArePinnedAndNotPublic) {
   const auto definers =
       app.column("SELECT proname FROM pg_proc WHERE pronamespace = 'waybill'::regnamespace AND prosecdef ORDER BY 1");
-  EXPECT_THAT(definers, testing::IsSupersetOf({"enqueue", "first_id", "skip_duplicate"}));
+  EXPECT_THAT(definers, testing::IsSupersetOf({"enqueue", "first_id", "is_first"}));
   EXPECT_THAT(app.column("SELECT proname FROM pg_proc WHERE pronamespace = 'waybill'::regnamespace AND prosecdef AND "
                          "proconfig IS DISTINCT FROM ARRAY['search_path=pg_catalog, pg_temp']"),
               testing::IsEmpty());

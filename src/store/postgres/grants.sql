@@ -22,7 +22,8 @@ BEGIN
       EXECUTE format('GRANT INSERT (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, '
         'payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, '
         'not_before, expires_at, attempts_max, dedup_key) ON {schema}.event TO %I', role);
-      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id TO %I', role);
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id, '
+        '{schema}.is_first TO %I', role);
     ELSE
       EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
@@ -36,4 +37,4 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.skip_duplicate FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.is_first FROM PUBLIC;

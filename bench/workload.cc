@@ -1,0 +1,137 @@
+#include "workload.h"
+
+#include <atomic>
+#include <barrier>
+#include <exception>
+#include <mutex>
+#include <thread>
+
+#include <fmt/format.h>
+
+namespace waybill::bench {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::size_t payload_bytes = 512;
+constexpr int events_per_transaction = 100;
+constexpr int loaders = 2;
+
+// Runs `body(i)` on threads of their own; the first exception of any ends up here.
+void on_threads(int count, const std::function<void(int)>& body) {
+  std::exception_ptr failure;
+  std::mutex mutex;
+  {
+    std::vector<std::jthread> threads;
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back([&, i] {
+        try {
+          body(i);
+        } catch (...) {
+          const std::lock_guard lock(mutex);
+          failure = std::current_exception();
+        }
+      });
+  }
+  if (failure) std::rethrow_exception(failure);
+}
+
+}  // namespace
+
+const std::string contract_columns =
+    "id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, content_type, metadata, headers, "
+    "routing_key, schema_id, schema_version, occurred_at";
+
+const std::string relay_columns =
+    "seq, shard, id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, payload_bytes, "
+    "payload_bytes IS NULL, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, "
+    "created_at, not_before, expires_at, attempts_max, dedup_key";
+
+const std::string event_expressions = fmt::format(
+    "gen_random_uuid(), 'clinic', 'order.paid', 'OrderPaid', 'order', 'o-' || n % {0}, n, 'o-' || n % {0}, "
+    "(rpad('{{\"order\":\"o-' || n || '\",\"text\":\"', {1}, 'x') || '\"}}')::json, 'application/json', "
+    "'{{\"trace\":\"4bf92f3577b34da6\"}}'::json, '{{\"source\":\"bench\"}}'::json, 'order.paid', "
+    "'https://schemas.example/order-paid', 3, now()",
+    keys, payload_bytes - 2);
+
+Event event_number(long n) {
+  Event event;
+  event.tenant = "clinic";
+  event.topic = "order.paid";
+  event.type = "OrderPaid";
+  event.key = fmt::format("o-{}", n % keys);
+  event.aggregate = {"order", event.key};
+  event.version = n;
+  std::string payload = fmt::format(R"({{"order":"o-{}","text":")", n);
+  payload.resize(payload_bytes - 2, 'x');
+  event.payload = payload + R"("})";
+  event.content_type = "application/json";
+  event.metadata = R"({"trace":"4bf92f3577b34da6"})";
+  event.headers = {{"source", "bench"}};
+  event.routing_key = "order.paid";
+  event.schema_id = "https://schemas.example/order-paid";
+  event.schema_version = 3;
+  event.occurred_at = std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+  return event;
+}
+
+void load_events(const std::string& url, long count) {
+  on_threads(loaders, [&](int loader) {
+    Connection connection(url);
+    connection.query("SET synchronous_commit = off");
+    const long transactions = count / events_per_transaction;
+    connection.query(
+        fmt::format("DO $$ BEGIN FOR t IN {}..{} BY {} LOOP INSERT INTO waybill.event ({}) SELECT {} "
+                    "FROM generate_series(t * {} + 1, (t + 1) * {}) n; COMMIT; END LOOP; END $$",
+                    loader, transactions - 1, loaders, contract_columns, event_expressions, events_per_transaction,
+                    events_per_transaction));
+  });
+  Connection connection(url);
+  connection.query("VACUUM ANALYZE");
+  connection.query("CHECKPOINT");
+}
+
+double calls_per_second(int clients, std::chrono::milliseconds duration, const std::function<Client(int)>& make) {
+  std::atomic<bool> stop = false;
+  std::atomic<long> calls = 0;
+  std::barrier ready(clients + 1);
+  double seconds = 0;
+  std::jthread clock([&] {
+    ready.arrive_and_wait();
+    const auto begin = std::chrono::steady_clock::now();
+    std::this_thread::sleep_for(duration);
+    stop = true;
+    seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  });
+  on_threads(clients, [&](int client) {
+    Client call;
+    std::exception_ptr failure;
+    try {
+      call = make(client);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+    ready.arrive_and_wait();
+    if (failure) std::rethrow_exception(failure);
+    long own = 0;
+    for (; !stop; ++own) call();
+    calls += own;
+  });
+  clock.join();
+  return static_cast<double>(calls) / seconds;
+}
+
+void pace(int threads, int rate, std::chrono::milliseconds duration, const std::function<PacedClient(int)>& make) {
+  const auto begin = std::chrono::steady_clock::now() + 200ms;  // until all are connected
+  const auto apart = std::chrono::nanoseconds(std::chrono::seconds(1)) / rate;
+  const long count = static_cast<long>(duration / apart);
+  on_threads(threads, [&](int thread) {
+    const PacedClient act = make(thread);
+    for (long n = thread; n < count; n += threads) {
+      std::this_thread::sleep_until(begin + n * apart);
+      act(n);
+    }
+  });
+}
+
+}  // namespace waybill::bench
