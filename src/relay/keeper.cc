@@ -30,9 +30,10 @@ std::size_t Keeper::turn() {
       membership_ = context_.store.join(context_.identity);
       connect_failures_ = 0;
       next_beat_ = now;
+      spread_news();  // What was committed while nobody listened is not told.
     }
     if (now >= next_beat_) return beat(now);
-    if (!asleep_ && somebody_waits() && now >= next_poll_) return poll(now);
+    if (somebody_waits() && now >= next_poll_) return poll(now);
     return 0;
   } catch (const Error& error) {
     drop_connection(error, now);
@@ -70,7 +71,10 @@ std::size_t Keeper::beat(Steady now) {
   share_out(pulse);
   if (pulse.news) {
     rise();
+    next_poll_ = now + poll_first;
     spread_news();
+  } else if (asleep_) {
+    next_poll_ = now + context_.options.poll_idle;  // The heartbeat was one.
   }
   return pulse.news || !pulse.free.empty() ? 1 : 0;
 }
@@ -156,8 +160,9 @@ void Keeper::leave() {
 // -----------------------------------------------------------------------------------------------------------
 
 std::size_t Keeper::poll(Steady now) {
-  const bool useful = events_read() != read_at_last_news_;
+  const bool useful = asleep_ || events_read() != read_at_last_news_;
   if (membership_->poll()) {
+    if (asleep_) rise();
     poll_interval_ =
         useful ? std::chrono::milliseconds(poll_first) : std::min(poll_interval_ * 2, context_.options.poll_busy);
     read_at_last_news_ = events_read();
@@ -165,9 +170,9 @@ std::size_t Keeper::poll(Steady now) {
     spread_news();
     return 1;
   }
-  poll_interval_ = std::min(poll_interval_ * 2, context_.options.poll_idle);
+  poll_interval_ = asleep_ ? context_.options.poll_idle : std::min(poll_interval_ * 2, context_.options.poll_idle);
   next_poll_ = now + poll_interval_;
-  if (poll_interval_ >= poll_before_sleep) try_to_sleep(now);
+  if (!asleep_ && poll_interval_ >= poll_before_sleep) try_to_sleep(now);
   return 0;
 }
 
@@ -175,7 +180,9 @@ std::size_t Keeper::poll(Steady now) {
 // poll.
 void Keeper::try_to_sleep(Steady now) {
   asleep_ = membership_->sleep();
-  if (!asleep_ || !membership_->poll()) return;
+  if (!asleep_) return;
+  next_poll_ = now + context_.options.poll_idle;
+  if (!membership_->poll()) return;
   rise();
   read_at_last_news_ = events_read();
   next_poll_ = now + poll_first;
@@ -209,7 +216,7 @@ void Keeper::wait(Steady deadline) {
     return;
   }
   deadline = std::min(deadline, next_beat_);
-  if (!asleep_ && somebody_waits()) deadline = std::min(deadline, next_poll_);
+  if (somebody_waits()) deadline = std::min(deadline, next_poll_);
   try {
     hear(membership_->wait(waker_, deadline));
   } catch (const Error& error) {

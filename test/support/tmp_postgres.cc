@@ -23,21 +23,34 @@ std::string binaries() {
   return newest;
 }
 
+struct ProcessState {
+  char state = 'X';  // As /proc says; X: there is no such process.
+  pid_t parent = 0;
+};
+
+ProcessState state_of(const std::string& pid) {
+  std::ifstream file("/proc/" + pid + "/stat");
+  std::string text;
+  std::getline(file, text);
+  std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
+  ProcessState state;
+  rest >> state.state >> state.parent;
+  return state;
+}
+
 std::vector<pid_t> children_of(pid_t parent) {
   std::vector<pid_t> children;
   for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
     const std::string name = entry.path().filename().string();
-    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
-    std::ifstream file(entry.path() / "stat");
-    std::string text;
-    std::getline(file, text);
-    std::istringstream rest(text.substr(std::min(text.size(), text.rfind(')') + 1)));
-    char state = 0;
-    pid_t its_parent = 0;
-    rest >> state >> its_parent;
-    if (its_parent == parent) children.push_back(std::stoi(name));
+    if (name.find_first_not_of("0123456789") == std::string::npos && state_of(name).parent == parent)
+      children.push_back(std::stoi(name));
   }
   return children;
+}
+
+bool gone(pid_t pid) {
+  const char state = state_of(std::to_string(pid)).state;
+  return state == 'X' || state == 'Z';
 }
 
 }  // namespace
@@ -73,8 +86,10 @@ void TmpPostgres::start() {
                                    "shared_buffers=64MB",
                                    "-c",
                                    "max_connections=200"};
-  if (!durable_)
-    for (const char* setting : {"fsync=off", "full_page_writes=off"}) command.insert(command.end(), {"-c", setting});
+  // After a crash a durable one syncs its files, one by one unless told otherwise.
+  const std::vector<std::string> safety = durable_ ? std::vector<std::string>{"recovery_init_sync_method=syncfs"}
+                                                   : std::vector<std::string>{"fsync=off", "full_page_writes=off"};
+  for (const std::string& setting : safety) command.insert(command.end(), {"-c", setting});
   for (const std::string& setting : settings_) command.insert(command.end(), {"-c", setting});
   server_ = std::make_unique<ChildProcess>(command, folder_.path() + "/log", "postgres");
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
@@ -97,7 +112,23 @@ void TmpPostgres::crash() {
   server_->signal(SIGKILL);
   server_->wait();
   server_.reset();
+  for (const pid_t child : children)
+    while (!gone(child)) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   std::filesystem::remove(folder_.path() + "/data/postmaster.pid");
+}
+
+void TmpPostgres::stop_wal_writer() {
+  while (true) {
+    for (const pid_t child : children_of(server_->pid())) {
+      std::ifstream file("/proc/" + std::to_string(child) + "/cmdline");
+      std::string name;
+      std::getline(file, name);
+      if (name.find("walwriter") == std::string::npos) continue;
+      ::kill(child, SIGSTOP);
+      return;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  }
 }
 
 void TmpPostgres::restart() {

@@ -25,6 +25,9 @@ class TmpPostgres {
 
   // As a power cut would: the server and all its children are killed at once.
   void crash();
+  // From here on nothing is written to the log of the server but what a commit waits for: asynchronous commits stay
+  // in memory, to be lost by a crash(). Until the next start().
+  void stop_wal_writer();
   void start();
   // A clean, fast restart.
   void restart();

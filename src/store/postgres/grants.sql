@@ -32,6 +32,8 @@ BEGIN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since) ON {schema}.lease TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
+      -- To lock the row, as a follower does; the column has one value only.
+      EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
   END LOOP;
 END $$;

@@ -99,11 +99,10 @@ EventList PgInspector::list(const EventFilter& filter) {
   const std::int64_t end = std::min(filter.before_seq.value_or(last + 1), last + 1);
   for (std::int64_t stretch = std::max<std::int64_t>(1'000, 10LL * filter.limit);; stretch *= 10) {
     const std::int64_t from = std::max<std::int64_t>(0, end - 1 - stretch);
-    const PgRows rows =
-        connection_.run({&queries_.list,
-                         {std::to_string(end), like(filter.topic), like(filter.type), like(filter.tenant),
-                          like(filter.aggregate_type), like(filter.aggregate_id), like(filter.key), text(filter.since),
-                          text(filter.until), std::to_string(filter.limit), std::to_string(from)}});
+    const PgRows rows = ask(
+        queries_.list, {std::to_string(end), like(filter.topic), like(filter.type), like(filter.tenant),
+                        like(filter.aggregate_type), like(filter.aggregate_id), like(filter.key), text(filter.since),
+                        text(filter.until), std::to_string(filter.limit), std::to_string(from)});
     if (rows.size() < filter.limit && from > 0) continue;
     return {.events = events_of(rows, 0), .memory = rows.memory()};
   }
@@ -119,7 +118,7 @@ std::optional<EventStory> PgInspector::find(const EventId& id) {
     from = first_seq_from(*time - clock_difference_max, last);
     to = first_seq_from(*time + clock_difference_max, last);
   }
-  const PgRows rows = connection_.run({&queries_.find, {id.to_string(), std::to_string(from), std::to_string(to)}});
+  const PgRows rows = ask(queries_.find, {id.to_string(), std::to_string(from), std::to_string(to)});
   if (rows.size() == 0) return std::nullopt;
   EventStory story{.event = events_of(rows, 0).at(0)};
   auto memory = std::make_shared<std::vector<std::shared_ptr<PGresult>>>();

@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "waybill/error.h"
 
 #include "base/waker.h"
@@ -12,6 +14,9 @@ namespace {
 
 // Transactions at most so old are found by one walk; see Snapshot::base.
 constexpr std::uint64_t reach = 200;
+
+// How long a relay that sleeps may be silent before the server ends its session, if its lease is not longer.
+constexpr std::chrono::milliseconds silence_max{15'000};
 
 // A relay's heartbeat, leases and sleep. The session holds the wake lock while the relay sleeps, so that a
 // producer that cannot have a share of it knows that it must notify.
@@ -34,8 +39,9 @@ class PgMembership final : public Membership {
     if (!can_sleep_)
       database_->log.info("max_prepared_transactions is not 0: the relay polls instead of being told of news");
     connection_.script(filled_in("LISTEN {schema}_news; LISTEN {schema}_leases", "schema", database_->options.schema));
-    // A relay that is stopped in its sleep lets go of the lock.
-    if (connection_.server_version() >= 140000) connection_.script("SET idle_session_timeout = '15s'");
+    // A relay that is stopped in its sleep lets go of the lock; one that is alive says something within its lease.
+    if (connection_.server_version() >= 140000)
+      connection_.script(fmt::format("SET idle_session_timeout = {}", std::max(relay_.lease, silence_max).count()));
   }
 
   Pulse beat(std::span<const std::string> destinations) override {

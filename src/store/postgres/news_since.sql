@@ -9,5 +9,7 @@ OR EXISTS (
   SELECT FROM pg_snapshot_xip({since}) AS x (xid)
   CROSS JOIN generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
   CROSS JOIN LATERAL (
-    SELECT FROM {schema}.event e WHERE e.shard = lane.shard AND e.xid = x.xid ORDER BY e.xid, e.seq LIMIT 1) e
+    SELECT FROM {schema}.event e
+    WHERE e.shard = lane.shard AND (e.xid, e.seq) >= (x.xid, 0) AND (e.xid, e.seq) <= (x.xid, 9223372036854775807)
+    ORDER BY e.xid, e.seq LIMIT 1) e
   WHERE x.xid < {base} AND pg_visible_in_snapshot(x.xid, pg_current_snapshot()))

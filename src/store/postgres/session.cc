@@ -74,7 +74,7 @@ class PgSession final : public Session {
   PgParameters lease_parameters(std::span<const Lease> leases) const;
   void finish_read_ahead();
   void read_ahead(const Appetite& appetite);
-  void settle_and_probe(std::span<const Settlement> settled, const std::vector<std::int32_t>& probing, int limit,
+  void settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
                         Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
   PgStatement settle_statement(const std::vector<Row>& rows) const;
@@ -109,6 +109,12 @@ std::vector<std::int32_t> shards_with(const std::map<std::int32_t, Place>& place
   for (const std::int32_t shard : among)
     if ((places.at(shard).walk != nullptr) == walking) shards.push_back(shard);
   return shards;
+}
+
+bool contains_shard(const PgRows& rows, std::int32_t shard) {
+  for (int row = 0; row < rows.size(); ++row)
+    if (rows.integer(row, 0) == shard) return true;
+  return false;
 }
 
 Snapshot snapshot_of(std::string_view text) {
@@ -222,7 +228,7 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
   std::vector<std::int32_t> probing = shards_with(places_, appetite.shards, false);
   std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
   Reading reading;
-  if (!settled.empty() || !probing.empty()) settle_and_probe(settled, probing, limit_of(appetite), reading);
+  settle_and_probe(settled, std::move(probing), limit_of(appetite), reading);
   hand_out(appetite.shards, reading);
   std::erase_if(reading.chunks, [&](const Chunk& chunk) {
     return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
@@ -234,21 +240,28 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
 // The probe comes first: so the transaction gets its number after the probe's snapshot was taken, and once it is on
 // disk no crash can make the server hand out a number again that the snapshot takes for ended. The snapshot then stays
 // good even where a crash goes unnoticed, behind a pooler.
-void PgSession::settle_and_probe(std::span<const Settlement> settled, const std::vector<std::int32_t>& probing,
-                                 int limit, Reading& reading) {
-  std::vector<PgStatement> statements;
-  if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
-  statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
-  const auto results = connection_.transact(statements);
-  std::vector<std::int32_t> fenced;
-  for (int row = 0; row < results.back().size(); ++row)
-    fenced.push_back(static_cast<std::int32_t>(results.back().integer(row, 0)));
-  const auto lost = [&](std::int32_t shard) { return std::find(fenced.begin(), fenced.end(), shard) == fenced.end(); };
-  for (const Settlement& settlement : settled)
-    if (lost(settlement.shard)) reading.lost.push_back(settlement.shard);
-  if (settled.empty() && lost(probing.front())) reading.lost.push_back(probing.front());
-  // Without a lock nothing was written, so the commit has not reached the disk: what was seen may yet be undone.
-  if (!probing.empty() && !fenced.empty()) take_probed(results.front(), probing, limit, reading);
+// If the transaction locked no lease it has written nothing, its commit has not reached the disk, and what it saw may yet
+// be undone: then once more, under a lease that is ours.
+void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
+                                 Reading& reading) {
+  while (!settled.empty() || !probing.empty()) {
+    std::vector<PgStatement> statements;
+    if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+    statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
+    const auto results = connection_.transact(statements);
+    const PgRows& fenced = results.back();
+    if (settled.empty() && fenced.size() == 0) reading.lost.push_back(probing.front());
+    for (const Settlement& settlement : settled)
+      if (!contains_shard(fenced, settlement.shard)) reading.lost.push_back(settlement.shard);
+    std::erase_if(probing, [&](std::int32_t shard) {
+      return std::find(reading.lost.begin(), reading.lost.end(), shard) != reading.lost.end();
+    });
+    if (fenced.size() > 0) {
+      if (!probing.empty()) take_probed(results.front(), probing, limit, reading);
+      return;
+    }
+    settled = {};
+  }
 }
 
 // One row for all shards that have come to the same place: when nothing much goes on, that is all of them.
@@ -417,6 +430,9 @@ void PgSession::take_walked(const PgRows& rows, std::span<const std::int32_t> sh
       place.settled = place.walk->walking;
       place.walk.reset();
     }
+    // A walk that ends with nothing has nothing to say: the probe that follows, in the same exchange, goes on from
+    // its end. Handed out, it would look as if the shard had been read up to now.
+    if (chunk.ends_window && events.empty()) continue;
     chunk.events = std::move(events);
     ready_[shard] = std::move(chunk);
   }

@@ -1,0 +1,202 @@
+// What an application may rely on when it enqueues: dedup keys, and bytes that arrive as they were given.
+
+#include <future>
+
+#include "waybill/relay.h"
+#include "waybill/sink.h"
+
+#include "postgres/postgres_fixture.h"
+
+namespace waybill {
+namespace {
+
+class DedupTest : public PostgresTest {
+ protected:
+  static Event once(const std::string& name) {
+    Event event = make_event(name);
+    event.dedup_key = "once";
+    return event;
+  }
+  // Enqueues in a transaction of its own, on a thread.
+  std::future<EventId> enqueue_later(const std::string& name) {
+    return std::async(std::launch::async, [this, name] {
+      Sql sql(url);
+      return enqueue(sql.raw(), once(name));
+    });
+  }
+  bool waiting() {
+    return eventually([&] { return app.number("SELECT count(*) FROM pg_locks WHERE NOT granted") > 0; });
+  }
+  std::string written() { return app("SELECT string_agg(payload #>> '{}', '' ORDER BY seq) FROM waybill.event"); }
+};
+
+TEST_F(DedupTest, TheSecondWaitsForTheFirstAndGetsItsId) {
+  Sql first = connect();
+  first("BEGIN");
+  const EventId id = enqueue(first.raw(), once("a"));
+  auto second = enqueue_later("b");
+  ASSERT_TRUE(waiting());
+  first("COMMIT");
+  EXPECT_EQ(id, second.get());
+  EXPECT_EQ("a", written());
+}
+
+TEST_F(DedupTest, TheSecondIsWrittenIfTheFirstIsRolledBack) {
+  Sql first = connect();
+  first("BEGIN");
+  const EventId id = enqueue(first.raw(), once("a"));
+  auto second = enqueue_later("b");
+  ASSERT_TRUE(waiting());
+  first("ROLLBACK");
+  EXPECT_NE(id, second.get());
+  EXPECT_EQ("b", written());
+}
+
+TEST_F(DedupTest, TheFunctionAndThePlainInsertAgree) {
+  const std::string id = app("SELECT waybill.enqueue('t', '1', dedup_key => 'once')");
+  EXPECT_EQ(id, app("SELECT waybill.enqueue('t', '2', dedup_key => 'once')"));
+  app("INSERT INTO waybill.event (topic, payload, dedup_key) VALUES ('t', '3', 'once')");
+  EXPECT_EQ(id, enqueue(app.raw(), once("d")).to_string());
+  EXPECT_NE(id, app("SELECT waybill.enqueue('t', '4', dedup_key => 'once', tenant => 'other')"));
+  EXPECT_EQ("14", written());
+}
+
+TEST_F(DedupTest, OfManyAtOnceOneIsWritten) {
+  std::vector<std::future<EventId>> ids;
+  for (int i = 0; i < 16; ++i) ids.push_back(enqueue_later("x"));
+  std::set<std::string> distinct;
+  for (auto& id : ids) distinct.insert(id.get().to_string());
+  EXPECT_EQ(1U, distinct.size());
+  EXPECT_EQ("x", written());
+}
+
+// Above READ COMMITTED a key that another transaction used meanwhile cannot be looked up: the transaction is to be
+// retried, as after every serialization failure.
+TEST_F(DedupTest, AboveReadCommittedAnUnseenFirstIsARetry) {
+  for (const char* level : {"REPEATABLE READ", "SERIALIZABLE"}) {
+    app("TRUNCATE waybill.event, waybill.dedup");
+    Sql second = connect();
+    second(std::string("BEGIN ISOLATION LEVEL ") + level);
+    second("SELECT 1");
+    const EventId id = enqueue(app.raw(), once("a"));
+    try {
+      enqueue(second.raw(), once("b"));
+      ADD_FAILURE() << level << ": wrote a second one, or returned an id out of thin air";
+    } catch (const Error& error) {
+      EXPECT_EQ(Remedy::retry, error.remedy()) << level;
+    }
+    second("ROLLBACK");
+    second(std::string("BEGIN ISOLATION LEVEL ") + level);
+    EXPECT_EQ(id, enqueue(second.raw(), once("b")));
+    second("COMMIT");
+    EXPECT_EQ("a", written());
+  }
+}
+
+class BytesTest : public PostgresTest {
+ protected:
+  // Enqueues the event and returns the payload that a relay's sink is given.
+  std::string delivered(const Event& event) {
+    enqueue(app.raw(), event);
+    return drain();
+  }
+  std::string drain() {
+    std::string payload;
+    int count = 0;
+    Relay relay(*store, {.name = "test"});
+    relay.add({.name = "out"}, sink_from([&](const EventView& view) {
+                payload = view.payload;
+                ++count;
+                return Outcome::Kind::delivered;
+              }));
+    relay.drain({});
+    EXPECT_EQ(1, count);
+    return payload;
+  }
+};
+
+TEST_F(BytesTest, JsonArrivesAsItWasGiven) {
+  for (const std::string payload : {
+           R"({"p":"C:\\dir\\n"})",             // backslashes
+           "{ \"a\" :\t1.50,\n \"b\" : [ ] }",  // whitespace, and a number's zeros
+           R"({"a":1,"a":2,"A":3})",            // names twice
+           R"({"n":1e400,"m":-0.0,"big":12345678901234567890123456789})",
+           "{\"u\":\"\xc3\xa9 \xf0\x9f\x98\x80 \\u00e9 \\/ '\"}",
+           R"(  "only a text"  )",
+           R"(null)",
+       }) {
+    Event event = make_event("");
+    event.payload = payload;
+    EXPECT_EQ(payload, delivered(event));
+  }
+}
+
+TEST_F(BytesTest, JsonGivenBySqlArrivesAsItWasGiven) {
+  app(R"(INSERT INTO waybill.event (topic, payload) VALUES ('t', '{ "p" : "C:\\dir", "n":1.50, "n":2 }'))");
+  EXPECT_EQ(R"({ "p" : "C:\\dir", "n":1.50, "n":2 })", drain());
+  app(R"(SELECT waybill.enqueue('t', '{ "p" : "C:\\dir", "n":1.50 }'))");
+  EXPECT_EQ(R"({ "p" : "C:\\dir", "n":1.50 })", drain());
+}
+
+TEST_F(BytesTest, BytesArriveAsTheyWereGiven) {
+  std::string all;
+  for (int i = 0; i < 256; ++i) all += static_cast<char>(i);
+  for (const std::string& bytes : {all, std::string(), std::string(R"({"p":"C:\\dir"})"), std::string("\\x41")}) {
+    Event event = make_event("");
+    event.payload.reset();
+    event.payload_bytes = bytes;
+    EXPECT_EQ(bytes, delivered(event));
+  }
+}
+
+TEST_F(BytesTest, AManyAtOnceArriveAsTheyWereGiven) {
+  std::vector<Event> events(3, make_event(""));
+  events[0].payload = R"({"p":"C:\\dir, \"x\" {}"})";
+  events[1].payload.reset();
+  events[1].payload_bytes = std::string("\0\\x\"{},'\xff", 9);
+  events[2].payload = "{ \"NULL\" : null }";
+  enqueue(app.raw(), events);
+  std::vector<std::string> payloads;
+  Relay relay(*store, {.name = "test"});
+  relay.add({.name = "out"}, sink_from([&](const EventView& view) {
+              payloads.emplace_back(view.payload);
+              return Outcome::Kind::delivered;
+            }));
+  relay.drain({});
+  EXPECT_THAT(payloads, testing::ElementsAre(*events[0].payload, *events[1].payload_bytes, *events[2].payload));
+}
+
+TEST_F(BytesTest, ALargePayloadIsDeliveredAndOneByteMoreRefused) {
+  Event large = make_event(std::string(limits::payload_bytes_max - 2, 'x'));
+  ASSERT_EQ(limits::payload_bytes_max, large.payload->size());
+  const EventId id = enqueue(app.raw(), large);
+  Reader reader(*store, "deferred");
+  auto reading = reader.session->exchange({}, {reader.shards, 10, 1 << 20});
+  bool deferred = false;
+  for (const Chunk& chunk : reading.chunks)
+    for (const EventView& event : chunk.events) deferred = deferred || event.payload_deferred;
+  EXPECT_TRUE(deferred);
+  EXPECT_TRUE(drain() == *large.payload);
+  EXPECT_TRUE(store->inspector()->find(id)->event.payload == *large.payload);
+
+  Event bytes = large;
+  bytes.payload.reset();
+  bytes.payload_bytes = std::string(limits::payload_bytes_max, '\0');
+  EXPECT_TRUE(delivered(bytes) == *bytes.payload_bytes);
+
+  large.payload->insert(1, "x");
+  *bytes.payload_bytes += 'x';
+  EXPECT_THROW(enqueue(app.raw(), large), Error);
+  EXPECT_THROW(enqueue(app.raw(), bytes), Error);
+  // Also where our own check is not asked.
+  const std::string size = std::to_string(limits::payload_bytes_max);
+  EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic, payload) VALUES ('t', ('\"' || repeat('x', " +
+                                 size + " - 1) || '\"')::json)"));
+  EXPECT_EQ("", app.refusal("INSERT INTO waybill.event (topic, payload) VALUES ('t', ('\"' || repeat('x', " + size +
+                            " - 2) || '\"')::json)"));
+  EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic) VALUES ('t')"));
+  EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic, payload, payload_bytes) VALUES ('t', '1', 'x')"));
+}
+
+}  // namespace
+}  // namespace waybill

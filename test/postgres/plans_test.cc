@@ -1,0 +1,340 @@
+// Every query of the engine has one plan that fits, whatever the statistics say: index scans on exactly two indexes, no
+// sort of the backlog. A log of 300,000 events that was never analyzed; plans made before they were there, and after.
+
+#include <set>
+
+#include <nlohmann/json.hpp>
+
+#include "postgres/postgres_fixture.h"
+#include "store/postgres/database.h"
+
+namespace waybill {
+namespace {
+
+using nlohmann::json;
+
+// How the plan looks at the log, and what that cost.
+struct Look {
+  std::set<std::string> ways;  // "by_xid", "by_seq": an index scan; else what it is: "Seq Scan", …
+  bool sorts_backlog = false;  // Is there a sort over what no limit bounds?
+  std::int64_t rows = 0;       // looked at, also in vain
+};
+
+std::string way_of(const json& node) {
+  const std::string type = node.at("Node Type");
+  const std::string index = node.value("Index Name", "");
+  if (!type.starts_with("Index")) return type;
+  return index.ends_with("_shard_xid_seq_idx") ? "by_xid" : index.ends_with("_shard_seq_idx") ? "by_seq" : index;
+}
+
+void look(const json& node, bool unbounded_sort, Look& found) {
+  const std::string type = node.at("Node Type");
+  if (testing::Matches(testing::MatchesRegex("event_[0-7]"))(node.value("Relation Name", ""))) {
+    found.ways.insert(way_of(node));
+    found.sorts_backlog = found.sorts_backlog || unbounded_sort;
+    found.rows +=
+        (node.value("Actual Rows", 0) + node.value("Rows Removed by Filter", 0)) * node.value("Actual Loops", 0);
+  }
+  if (type == "Sort" || type == "Incremental Sort") unbounded_sort = true;
+  if (type == "Limit" || type == "Aggregate") unbounded_sort = false;
+  if (node.contains("Plans"))
+    for (const json& child : node["Plans"]) look(child, unbounded_sort, found);
+}
+
+using Parameters = std::vector<std::string>;
+
+// A connection on which the engine's queries are explained, under the settings with which it runs them.
+class Explainer {
+ public:
+  explicit Explainer(const std::string& url) : connection_(url, "test") {}
+
+  // As PgConnection::transact would run it.
+  Look transact(const PgQuery& query, const Parameters& parameters) {
+    const PgQuery explain = prepare(query, parameters);
+    const PgStatement statement{&explain};
+    return read(connection_.transact(std::span(&statement, 1)).at(0));
+  }
+  // As PgConnection::run would: at first with a plan for these parameters, later with one for all.
+  Look run(const PgQuery& query, const Parameters& parameters) {
+    const PgQuery explain = prepare(query, parameters);
+    connection_.script(custom ? "SET plan_cache_mode = force_custom_plan" : "SET plan_cache_mode = force_generic_plan");
+    Look found = read(connection_.run({&explain}));
+    connection_.script("RESET plan_cache_mode");
+    return found;
+  }
+
+ private:
+  PgQuery prepare(const PgQuery& query, const Parameters& parameters) {
+    const std::string name = "plan_" + query.name;
+    if (prepared_.insert(name).second) connection_.script("PREPARE " + name + " AS " + query.sql);
+    std::string values;
+    for (const std::string& parameter : parameters)
+      values += (values.empty() ? "" : ", ") + (parameter == "NULL" ? parameter : '\'' + parameter + '\'');
+    return {"explain" + std::to_string(++count_),
+            "EXPLAIN (ANALYZE, FORMAT JSON) EXECUTE " + name + (values.empty() ? "" : '(' + values + ')')};
+  }
+  Look read(const PgRows& rows) {
+    const json plan = json::parse(rows.text(0, 0));
+    last = plan.dump(1);
+    Look found;
+    look(plan.at(0).at("Plan"), false, found);
+    milliseconds = plan.at(0).at("Execution Time");
+    return found;
+  }
+
+  PgConnection connection_;
+  std::set<std::string> prepared_;
+  int count_ = 0;
+
+ public:
+  bool custom = false;      // Shall run() plan anew for each set of parameters?
+  double milliseconds = 0;  // of the last
+  std::string last;         // the last plan
+};
+
+class PlansTest : public testing::Test {
+ protected:
+  static constexpr int events = 300'000;
+  static constexpr int busy = 3;   // a shard with very many events
+  static constexpr int quiet = 5;  // one that has none
+
+  struct World {
+    TmpPostgres server{false, {"autovacuum=off"}};
+    std::string url = server.fresh_database();
+    PgQueries queries{"waybill"};
+    std::unique_ptr<Explainer> early;  // has planned everything while the log was empty
+    std::string settled, walking, base;
+    std::string halfway;  // a snapshot in which half of the log is settled
+    std::string middle, floor, ceiling;
+    std::string id;
+  };
+
+  static World& world() {
+    static World* const made = make_world().release();
+    return *made;
+  }
+
+  static std::unique_ptr<World> make_world() {
+    auto world = std::make_unique<World>();
+    const auto store = postgres_store({.url = world->url});
+    store->schema()->migrate();
+    Reader reader(*store);
+    Sql app(world->url);
+    Sql late(world->url);
+    late("BEGIN");
+    enqueue(late.raw(), make_event("late", key_in(app, busy)));
+    app.burn(2);
+    world->settled = app("SELECT pg_current_snapshot()");
+    world->base = app("SELECT pg_snapshot_xmax('" + world->settled + "')");
+    world->walking = world->settled;
+    world->floor = world->middle = world->ceiling = "0";
+    world->id = EventId::make().to_string();
+    world->early = std::make_unique<Explainer>(world->url);
+    ask_all(*world, *world->early);
+    load(app);
+    world->halfway = app("SELECT pg_current_snapshot()");
+    world->middle = app("SELECT last_value FROM waybill.event_seq_seq");
+    load(app);
+    late("COMMIT");
+    world->walking = app("SELECT pg_current_snapshot()");
+    world->ceiling = app("SELECT last_value FROM waybill.event_seq_seq");
+    world->floor = "1";
+    world->id = app("SELECT id FROM waybill.event WHERE shard = 3 ORDER BY seq DESC LIMIT 1");
+    return world;
+  }
+
+  static std::string key_in(Sql& app, int shard) {
+    return app(
+        "SELECT k::text FROM generate_series(1, 1000) k WHERE waybill.shard_of('default', k::text, NULL, NULL, "
+        "NULL) = " +
+        std::to_string(shard) + " LIMIT 1");
+  }
+
+  // Half of it, by transactions of a thousand; a third of all in one shard, none in another.
+  static void load(Sql& app) {
+    app("DROP TABLE IF EXISTS keys; CREATE TABLE keys AS SELECT row_number() OVER () AS n, k::text AS key FROM "
+        "generate_series(1, 1200) k WHERE "
+        "waybill.shard_of('default', k::text, NULL, NULL, NULL) <> " +
+        std::to_string(quiet));
+    app("INSERT INTO keys SELECT 10000 + row_number() OVER (), '" + key_in(app, busy) +
+        "' FROM generate_series(1, 500)");
+    app("DO $$ BEGIN FOR i IN 1.." + std::to_string(events / 2000) +
+        " LOOP INSERT INTO waybill.event (id, topic, payload, key) SELECT gen_random_uuid(), 't', '{\"n\":1}', k.key "
+        "FROM keys k ORDER BY hashint8(k.n + i) LIMIT 1000; COMMIT; END LOOP; END $$");
+  }
+
+  // Everything once, so that it is planned.
+  static void ask_all(World& world, Explainer& explainer) {
+    probe(world, explainer, {quiet});
+    bounds(world, explainer);
+    walk(world, explainer, 1000);
+    news(world, explainer);
+    beat(world, explainer);
+    explainer.transact(world.queries.destinations, {"100"});
+    explainer.transact(world.queries.status, {"100"});
+    explainer.transact(world.queries.place, {world.middle});
+    explainer.transact(world.queries.story, {std::to_string(busy), world.middle});
+    explainer.run(world.queries.payload, {std::to_string(busy), world.middle});
+    list(world, explainer);
+    find(world, explainer);
+  }
+
+  static std::string array(std::size_t size, const std::string& value) {
+    return pg_array(std::vector<std::string>(size, value));
+  }
+  static Look probe(World& world, Explainer& explainer, const std::vector<int>& shards, int limit = 1001) {
+    return explainer.transact(world.queries.probe, {pg_array<int>(shards), array(shards.size(), world.settled),
+                                                    array(shards.size(), world.base), std::to_string(limit)});
+  }
+  static Look bounds(World& world, Explainer& explainer) {
+    return explainer.transact(world.queries.bounds,
+                              {pg_array<int>(std::vector{busy}), array(1, world.settled), array(1, world.base)});
+  }
+  struct Stretch {
+    std::string settled, last, floor, ceiling;
+  };
+  static Look walk(World& world, Explainer& explainer, int limit, const Stretch& stretch) {
+    const std::string base = stretch.settled.substr(stretch.settled.find(':') + 1);
+    return explainer.transact(
+        world.queries.walk, {pg_array<int>(std::vector{busy}), array(1, stretch.settled), array(1, world.walking),
+                             array(1, base.substr(0, base.find(':'))), array(1, stretch.last), array(1, stretch.floor),
+                             array(1, stretch.ceiling), std::to_string(limit)});
+  }
+  static Look walk(World& world, Explainer& explainer, int limit) {
+    return walk(world, explainer, limit, {world.settled, world.middle, world.floor, world.ceiling});
+  }
+  static Look news(World& world, Explainer& explainer) {
+    return explainer.run(world.queries.news, {world.settled, world.base});
+  }
+  static Look beat(World& world, Explainer& explainer) {
+    return explainer.run(world.queries.beat, {"relay", "relay", "5000", "{out}", world.settled, world.base});
+  }
+
+  static Look list(World& world, Explainer& explainer) {
+    return explainer.transact(world.queries.list, {world.ceiling, "t", "NULL", "NULL", "NULL", "NULL", "NULL",
+                                                   "2020-01-01", "2120-01-01", "50", "0"});
+  }
+  // In the last thousand of the log.
+  static Look find(World& world, Explainer& explainer) {
+    return explainer.transact(
+        world.queries.find, {world.id, std::to_string(std::max(0LL, std::stoll(world.ceiling) - 1000)), world.ceiling});
+  }
+
+  // With the plan made on the empty log, and with one made now: `ways` is what it may look at the log by, `rows` at how
+  // much of it, in how many milliseconds (generously).
+  void expect(const std::function<Look(World&, Explainer&)>& ask, const std::set<std::string>& ways, std::int64_t rows,
+              double milliseconds) {
+    Explainer late(world().url);
+    Explainer custom(world().url);
+    custom.custom = true;
+    for (Explainer* explainer : {world().early.get(), &late, &custom}) {
+      SCOPED_TRACE(explainer == &late     ? "planned on the full log"
+                   : explainer == &custom ? "planned for these parameters"
+                                          : "planned on the empty log");
+      ask(world(), *explainer);  // into the caches
+      const Look found = ask(world(), *explainer);
+      EXPECT_EQ(ways, found.ways) << explainer->last;
+      EXPECT_FALSE(found.sorts_backlog) << explainer->last;
+      EXPECT_LE(found.rows, rows) << explainer->last;
+      EXPECT_LT(explainer->milliseconds, milliseconds);
+    }
+  }
+
+  const std::string by_xid = "by_xid";
+  const std::string by_seq = "by_seq";
+};
+
+TEST_F(PlansTest, NobodyAnalyzed) {
+  EXPECT_EQ(0,
+            Sql(world().url).number("SELECT count(*) FROM pg_class WHERE relname ~ '^event_[0-7]$' AND reltuples > 0"));
+  EXPECT_EQ(events + 1, Sql(world().url).number("SELECT count(*) FROM waybill.event"));
+}
+
+TEST_F(PlansTest, AProbeOfAQuietShardDoesNotSeeTheOthers) {
+  expect([](auto& world, auto& explainer) { return probe(world, explainer, {quiet}); }, {by_xid}, 0, 20);
+}
+
+TEST_F(PlansTest, AProbeOfABusyShardReadsNoMoreThanItsLimit) {
+  expect([](auto& world, auto& explainer) { return probe(world, explainer, {busy}); }, {by_xid}, 1'100, 50);
+  expect([](auto& world, auto& explainer) { return probe(world, explainer, {busy, quiet, 7}, 11); }, {by_xid}, 30, 20);
+}
+
+TEST_F(PlansTest, AChunkInTheMiddleOfALargeWindowReadsItsOwnEventsOnly) {
+  expect([](auto& world, auto& explainer) { return walk(world, explainer, 1000); }, {by_xid, by_seq}, 1'100, 50);
+  expect([](auto& world, auto& explainer) { return walk(world, explainer, 1); }, {by_xid, by_seq}, 10, 20);
+}
+
+// A late transaction's old event must not make the walk begin at its seq, among what was settled long ago.
+TEST_F(PlansTest, AFirstChunkBeginsAtTheWindowsFloor) {
+  expect(
+      [](auto& world, auto& explainer) {
+        return walk(world, explainer, 100, {world.halfway, "0", world.middle, world.ceiling});
+      },
+      {by_xid, by_seq}, 102, 20);
+}
+
+// What is newer than the window is none of its business.
+TEST_F(PlansTest, ALastChunkEndsAtTheWindowsCeiling) {
+  expect(
+      [](auto& world, auto& explainer) {
+        return walk(world, explainer, 1000,
+                    {world.settled, world.middle, world.floor, std::to_string(std::stoll(world.middle) + 10)});
+      },
+      {by_xid, by_seq}, 12, 20);
+}
+
+TEST_F(PlansTest, TheBoundsOfAWindowReadTheShardsFreshEventsOnce) {
+  expect([](auto& world, auto& explainer) { return bounds(world, explainer); }, {by_xid}, events / 2, 1'000);
+}
+
+TEST_F(PlansTest, NewsAreOneEvent) {
+  expect([](auto& world, auto& explainer) { return news(world, explainer); }, {by_xid}, 20, 50);
+  expect([](auto& world, auto& explainer) { return beat(world, explainer); }, {by_xid}, 20, 50);
+}
+
+TEST_F(PlansTest, NoNewsTakeNoLongSearch) {
+  const std::string now = Sql(world().url)("SELECT pg_current_snapshot()");
+  const std::string base = now.substr(now.find(':') + 1, now.rfind(':') - now.find(':') - 1);
+  expect([&](auto& world, auto& explainer) { return explainer.run(world.queries.news, {now, base}); }, {by_xid}, 0, 20);
+}
+
+TEST_F(PlansTest, TheNewestEventsAreListedWithoutTheOthers) {
+  expect([&](auto& world, auto& explainer) { return list(world, explainer); }, {by_seq}, 16 * 51, 100);
+}
+
+TEST_F(PlansTest, AnEventIsFoundAmongThoseOfItsTime) {
+  expect([](auto& world, auto& explainer) { return find(world, explainer); }, {by_seq}, 1'300, 100);
+}
+
+TEST_F(PlansTest, StatusCountsUpToItsLimit) {
+  expect([](auto& world, auto& explainer) { return explainer.transact(world.queries.destinations, {"100"}); }, {by_xid},
+         16 * 101 + 100, 100);
+}
+
+TEST_F(PlansTest, APlaceIsFoundByItsSeq) {
+  expect([](auto& world, auto& explainer) { return explainer.transact(world.queries.place, {world.middle}); }, {by_seq},
+         16, 50);
+}
+
+TEST_F(PlansTest, AnEventsStoryAndPayloadAreFoundByItsSeq) {
+  expect(
+      [](auto& world, auto& explainer) {
+        return explainer.transact(world.queries.story, {std::to_string(busy), world.middle});
+      },
+      {by_seq}, 1, 50);
+  expect(
+      [](auto& world, auto& explainer) {
+        return explainer.run(world.queries.payload, {std::to_string(busy), world.middle});
+      },
+      {by_seq}, 1, 50);
+}
+
+TEST_F(PlansTest, TheLogHasExactlyTwoIndexes) {
+  EXPECT_THAT(Sql(world().url)
+                  .column("SELECT indexdef FROM pg_indexes WHERE schemaname = 'waybill' AND tablename = "
+                          "'event' ORDER BY 1"),
+              testing::ElementsAre(testing::HasSubstr("(shard, seq)"), testing::HasSubstr("(shard, xid, seq)")));
+}
+
+}  // namespace
+}  // namespace waybill

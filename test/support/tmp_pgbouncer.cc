@@ -1,0 +1,37 @@
+#include "support/tmp_pgbouncer.h"
+
+#include <chrono>
+#include <fstream>
+#include <sstream>
+#include <stdexcept>
+#include <thread>
+
+#include <libpq-fe.h>
+
+namespace waybill {
+
+TmpPgBouncer::TmpPgBouncer(int server_port) : folder_("postgres"), port_(free_port()) {
+  const std::string path = folder_.path() + "/pgbouncer.ini";
+  // "any" logs everybody in as the user named here; the URL's is not looked at.
+  std::ofstream(path) << "[databases]\n* = host=127.0.0.1 user=postgres port=" << server_port
+                      << "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " << port_
+                      << "\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\n"
+                         "max_client_conn = 100\n";
+  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{"/usr/sbin/pgbouncer", path},
+                                            folder_.path() + "/log", "postgres");
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+  while (PQping(url("postgres").c_str()) != PQPING_OK) {
+    if (!process_->running() || std::chrono::steady_clock::now() > deadline) {
+      std::stringstream text;
+      text << std::ifstream(folder_.path() + "/log").rdbuf();
+      throw std::runtime_error("PgBouncer did not start: " + text.str());
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+}
+
+std::string TmpPgBouncer::url(const std::string& database) const {
+  return "postgresql://postgres@127.0.0.1:" + std::to_string(port_) + "/" + database;
+}
+
+}  // namespace waybill
