@@ -67,8 +67,8 @@ struct Event {
 
 // What an event may measure, in bytes of UTF-8. The tables hold the same limits as constraints.
 namespace limits {
-inline constexpr std::size_t name_bytes_max = 255;           // topic, type, aggregate type, tenant, routing key, …
-inline constexpr std::size_t key_bytes_max = 512;            // aggregate id, key, dedup key
+inline constexpr std::size_t name_bytes_max = 255;  // topic, type, aggregate type, tenant, routing key, …
+inline constexpr std::size_t key_bytes_max = 512;   // aggregate id, key, dedup key
 inline constexpr std::size_t headers_bytes_max = std::size_t{16} * 1024;  // as the JSON object they are stored as
 inline constexpr std::size_t metadata_bytes_max = std::size_t{64} * 1024;
 inline constexpr std::size_t payload_bytes_max = std::size_t{768} * 1024;  // fits every broker's default

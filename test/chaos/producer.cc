@@ -46,8 +46,7 @@ struct Options {
 class Random {
  public:
   Random(std::uint64_t seed, int writer, long tx) {
-    std::seed_seq sequence{seed, seed >> 32, static_cast<std::uint64_t>(writer),
-                           static_cast<std::uint64_t>(tx)};
+    std::seed_seq sequence{seed, seed >> 32, static_cast<std::uint64_t>(writer), static_cast<std::uint64_t>(tx)};
     engine_.seed(sequence);
   }
   int below(int limit) { return static_cast<int>(engine_() % static_cast<std::uint64_t>(limit)); }
@@ -70,8 +69,8 @@ std::uint32_t crc32(std::string_view bytes) {
 std::string make_id(Random& random) {
   const std::uint64_t high = (random.bits() & ~0xF000ULL) | 0x4000ULL;  // A version 4 UUID.
   const std::uint64_t low = (random.bits() & ~(3ULL << 62)) | (2ULL << 62);
-  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xFFFF, high & 0xFFFF,
-                     low >> 48, low & 0xFFFFFFFFFFFF);
+  return fmt::format("{:08x}-{:04x}-{:04x}-{:04x}-{:012x}", high >> 32, high >> 16 & 0xFFFF, high & 0xFFFF, low >> 48,
+                     low & 0xFFFFFFFFFFFF);
 }
 
 // JSON that whoever parses and prints it again will not print the same.
@@ -79,15 +78,14 @@ std::string make_payload(const std::string& key, long n, Random& random) {
   static constexpr std::array pieces = {"a", "b ", "7", "\\\\", "\\u00e9", "é", "\\/", "{", "'", "€"};
   std::string text;
   while (text.size() < text_bytes) text += pieces[static_cast<std::size_t>(random.below(pieces.size()))];
-  return fmt::format(R"({{"n":{},  "key":"{}","amount":1.50,"check":"{:08x}" ,"text":"{}"}})", n, key,
-                     crc32(text), text);
+  return fmt::format(R"({{"n":{},  "key":"{}","amount":1.50,"check":"{:08x}" ,"text":"{}"}})", n, key, crc32(text),
+                     text);
 }
 
 // Lines go out whole: one write, appended.
 class Log {
  public:
-  explicit Log(const std::string& path)
-      : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
+  explicit Log(const std::string& path) : fd_(::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644)) {
     if (fd_ < 0) throw std::runtime_error("cannot write " + path);
   }
   ~Log() { ::close(fd_); }
@@ -118,12 +116,10 @@ class Session {
     while (true) {
       connection_.reset(PQconnectdb(options_.store.c_str()));
       if (PQstatus(connection_.get()) == CONNECTION_OK) {
-        const Answer set(
-            PQexec(connection_.get(), ("SET synchronous_commit = " + options_.sync_commit).c_str()));
+        const Answer set(PQexec(connection_.get(), ("SET synchronous_commit = " + options_.sync_commit).c_str()));
         if (PQresultStatus(set.get()) == PGRES_COMMAND_OK) return;
       }
-      if (std::chrono::steady_clock::now() > deadline)
-        throw std::runtime_error(PQerrorMessage(connection_.get()));
+      if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error(PQerrorMessage(connection_.get()));
       std::this_thread::sleep_for(50ms);
     }
   }
@@ -171,9 +167,7 @@ struct Account {
   long n = 0;  // Events of this key so far; known once it is locked.
 
   explicit Account(int which)
-      : number(which),
-        tenant(which % 2 == 0 ? "default" : "north"),
-        key(fmt::format("key-{:04}", which / 2)) {}
+      : number(which), tenant(which % 2 == 0 ? "default" : "north"), key(fmt::format("key-{:04}", which / 2)) {}
 };
 
 struct Totals {
@@ -224,9 +218,7 @@ class Writer {
 
   void end(std::string_view outcome) {
     ++totals_.transactions;
-    (outcome == "ok"     ? totals_.committed
-     : outcome == "info" ? totals_.unknown
-                         : totals_.rolled_back) += events_;
+    (outcome == "ok" ? totals_.committed : outcome == "info" ? totals_.unknown : totals_.rolled_back) += events_;
     if (events_ > 0) log_.append(lines_ + line(outcome) + "}\n");
   }
 
@@ -259,8 +251,8 @@ class Writer {
   }
 
   void lock(Account& account) {
-    account.n = std::stol(session_.run("SELECT n FROM app.account WHERE number = $1 FOR UPDATE",
-                                       {std::to_string(account.number)}));
+    account.n = std::stol(
+        session_.run("SELECT n FROM app.account WHERE number = $1 FOR UPDATE", {std::to_string(account.number)}));
   }
 
   void write(Account& account, Random& random) {
@@ -287,10 +279,9 @@ class Writer {
                           account.tenant, account.key, n, last_id_, crc32(payload)) +
               '\n';
     ++events_;
-    const auto* sql =
-        random.chance(700)
-            ? "INSERT INTO waybill.event (topic, payload, id, tenant, key) VALUES ($1, $2, $3, $4, $5)"
-            : "SELECT waybill.enqueue($1, $2::json, id => $3::uuid, tenant => $4, key => $5)";
+    const auto* sql = random.chance(700)
+                          ? "INSERT INTO waybill.event (topic, payload, id, tenant, key) VALUES ($1, $2, $3, $4, $5)"
+                          : "SELECT waybill.enqueue($1, $2::json, id => $3::uuid, tenant => $4, key => $5)";
     session_.run(sql, {"account.changed", payload, last_id_, account.tenant, account.key});
   }
 
@@ -316,8 +307,7 @@ void make_tables(const Options& options) {
   session.run("SET synchronous_commit = on");
   session.run("CREATE SCHEMA app");
   session.run("CREATE TABLE app.account (number int PRIMARY KEY, n bigint NOT NULL)");
-  session.run("INSERT INTO app.account SELECT i, 0 FROM generate_series(0, $1::int - 1) i",
-              {std::to_string(accounts)});
+  session.run("INSERT INTO app.account SELECT i, 0 FROM generate_series(0, $1::int - 1) i", {std::to_string(accounts)});
 }
 
 void write_all(const Options& options, Log& log, Totals& totals) {
@@ -352,8 +342,7 @@ Options parse(int argc, char** argv) {
     if (found == known.end() || at + 1 == argc) throw std::invalid_argument(argv[at]);
     found->second(argv[at + 1]);
   }
-  if (options.sync_commit != "on" && options.sync_commit != "off")
-    throw std::invalid_argument("--sync-commit");
+  if (options.sync_commit != "on" && options.sync_commit != "off") throw std::invalid_argument("--sync-commit");
   return options;
 }
 
@@ -363,15 +352,13 @@ int main(int argc, char** argv) try {
   const Options options = parse(argc, argv);
   fmt::print("seed {}\n", options.seed);
   Log log(options.log);
-  log.append(
-      fmt::format(R"({{"op":"run","run":"{}","sync_commit":"{}"}})", options.seed, options.sync_commit) +
-      '\n');
+  log.append(fmt::format(R"({{"op":"run","run":"{}","sync_commit":"{}"}})", options.seed, options.sync_commit) + '\n');
   make_tables(options);
   Totals totals;
   write_all(options, log, totals);
   fmt::print("committed {}, rolled back {}, unknown {}, in {} transactions; reconnected {} times\n",
-             totals.committed.load(), totals.rolled_back.load(), totals.unknown.load(),
-             totals.transactions.load(), totals.reconnects.load());
+             totals.committed.load(), totals.rolled_back.load(), totals.unknown.load(), totals.transactions.load(),
+             totals.reconnects.load());
   return 0;
 } catch (const std::exception& error) {
   std::fprintf(stderr, "producer: %s\n", error.what());

@@ -62,8 +62,7 @@ class RawClient {
   }
 
   // The usual request with a right Host header; `more` are header lines, each with its line end.
-  void ask(std::string_view method, std::string_view path, std::string_view more = "",
-           std::string_view body = "") {
+  void ask(std::string_view method, std::string_view path, std::string_view more = "", std::string_view body = "") {
     send(fmt::format("{} {} HTTP/1.1\r\nHost: localhost:{}\r\n{}\r\n{}", method, path, port_, more, body));
   }
 

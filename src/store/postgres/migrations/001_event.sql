@@ -99,7 +99,7 @@ BEGIN
                      WHEN NEW.aggregate_id IS NOT NULL
                      THEN hashtextextended(NEW.aggregate_type || '/' || NEW.aggregate_id, hashtextextended(NEW.tenant, 0))
                      ELSE uuid_hash_extended(NEW.id, 0) END & 9223372036854775807) % {shards};
-  NEW.octets := coalesce(octet_length(NEW.payload::text), octet_length(NEW.payload_bytes));
+  NEW.octets := coalesce(octet_length(NEW.payload::text), octet_length(NEW.payload_bytes), 0);
   IF (NEW.payload IS NULL) = (NEW.payload_bytes IS NULL) OR (NEW.aggregate_type IS NULL) <> (NEW.aggregate_id IS NULL)
      OR NEW.octets > 786432
      OR least(octet_length(NEW.tenant), octet_length(NEW.topic), octet_length(NEW.type),
