@@ -13,6 +13,7 @@
 
 #include "waybill/event.h"
 #include "waybill/relay.h"
+#include "waybill/sink.h"
 #include "waybill/time.h"
 
 // The ports of a store: where events rest. One conformance suite (test/conformance/store_suite.h) holds every
@@ -56,14 +57,57 @@ struct Chunk {
   std::shared_ptr<const void> memory{};  // What the events point into.
 };
 
-// "Everything of this shard up to here is settled."
+// How an undelivered event stands.
+enum class Standing : std::uint8_t {
+  retrying,   // is tried again
+  blocked,    // waits behind one of its key
+  scheduled,  // waits for its not_before
+  held,       // waits for a person
+  expired,    // its expires_at came first
+  dead,       // given up; a person may redrive it
+  dismissed,  // a person has decided that it need not go
+};
+std::string_view to_string(Standing standing);
+
+// An event that the cursor has passed although it was not delivered: a row of the table `undelivered`, under the number
+// of its event.
+struct Undelivered {
+  // Is an attempt under way? Said before it begins, so that whoever comes after a crash knows of it.
+  enum class Sending : std::uint8_t { no, yes, alone };  // alone: with nothing else of this relay and destination
+
+  std::int64_t seq = 0;
+  std::uint64_t key = 0;  // key_hash(); 0: it waits for nobody, and nobody for it.
+  Standing standing = Standing::retrying;
+  bool blocks = false;  // Events of its key wait behind it.
+  std::int32_t attempts = 0;
+  std::int32_t crashes = 0;  // Attempts of its own, alone, that its relay did not survive.
+  Sending sending = Sending::no;
+  std::chrono::milliseconds wait{};  // Until it may be tried.
+  std::string error{};
+};
+
+// What came of one attempt at an event that has failed before, or now.
+struct Attempt {
+  std::int64_t seq = 0;
+  std::int32_t number = 0;  // The first is 1.
+  Time at{};
+  Outcome::Kind outcome = Outcome::Kind::delivered;
+  std::string error{};
+};
+
+// "Everything of this shard up to here is settled", and what has become of undelivered events.
 struct Settlement {
   std::int32_t shard = 0;
   std::int64_t term = 0;
-  std::shared_ptr<const Window> window{};  // of the last settled chunk
+  std::shared_ptr<const Window> window{};  // of the last settled chunk; none: the cursor stays
   std::int64_t seq = 0;                    // of the last settled event of that window
   bool window_done = false;                // Every event of the window is settled.
   std::int64_t count = 0;                  // Events settled since the last settlement.
+
+  std::vector<Undelivered> undelivered{};    // Rows as they are from now on: new ones, or in place of the old.
+  std::vector<std::int64_t> delivered{};     // Rows that end.
+  std::vector<std::uint64_t> buried_keys{};  // All rows of these keys that block are dead from now on.
+  std::vector<Attempt> attempts{};           // For the record.
 };
 
 // What a relay is ready to read.
@@ -78,6 +122,40 @@ struct Reading {
   std::vector<std::int32_t> lost{};  // Shards whose lease another relay has by now; nothing was written for them.
 };
 
+// A key with undelivered events that block it.
+struct BlockedKey {
+  std::uint64_t key = 0;
+  std::int64_t events = 0;
+  std::optional<std::chrono::milliseconds> wait{};  // Until the first of them may be tried; none: not by itself.
+};
+
+// A shard as it was found at its beginning.
+struct Opened {
+  Lease lease{};
+  std::vector<BlockedKey> blocked{};
+  std::optional<std::chrono::milliseconds> next_due{};  // Of those without a key: until the first may be tried.
+  std::int32_t crashes = 0;  // How many relays in a row have died here without getting anywhere.
+};
+
+// Undelivered events asked for, of one key in the order of seq; or, if `key` is 0, those without a key that are due.
+struct Wanted {
+  std::int32_t shard = 0;
+  std::uint64_t key = 0;
+  std::int64_t after = 0;  // seq
+  int events_max = 0;
+};
+
+struct Fetched {
+  struct Item {
+    Undelivered row{};
+    EventView event{};
+  };
+  std::vector<Item> items{};
+  std::map<std::int32_t, std::chrono::milliseconds>
+      next_due{};  // Shards with events without a key that are not due yet.
+  std::shared_ptr<const void> memory{};
+};
+
 // One destination's way to the log. Used by one thread.
 // What exchange() returned is safe to publish: it was committed, and a crash of the store will not undo it.
 class Session {
@@ -85,17 +163,20 @@ class Session {
   virtual ~Session() = default;
 
   // Begins with these leases, where their last settlement left off; a destination never seen before at `start`.
-  // Returns those that still hold, as they are now; the others are not begun.
+  // Returns those that still hold, as they are now, and what is undelivered there; the others are not begun.
   // `again`: they were open before, through a connection that broke. Whatever that one has left unfinished is over and
   // done with when this returns; the terms may have been raised for it.
   // REQUIRES: the leases were won before this call, so that what is read here is the last word of their former owner.
-  virtual std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) = 0;
+  virtual std::vector<Opened> open(std::span<const Lease> leases, Start start, bool again) = 0;
 
   // Forgets shards without writing anything.
   virtual void close(std::span<const std::int32_t> shards) = 0;
 
   // Saves `settled`, then reads on, in one transaction.
   virtual Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) = 0;
+
+  // Undelivered events of shards that are open.
+  virtual Fetched fetch(std::span<const Wanted> wanted) = 0;
 
   // To be called now and then while nothing is exchanged, so that nothing lies open in the store meanwhile.
   virtual void keep_up() {}

@@ -1,4 +1,5 @@
 #include "waybill/sink.h"
+#include "waybill/store.h"
 
 namespace waybill {
 
@@ -16,6 +17,26 @@ std::string_view to_string(Outcome::Kind kind) {
       return "unknown";
   }
   return "unknown";
+}
+
+std::string_view to_string(Standing standing) {
+  switch (standing) {
+    case Standing::retrying:
+      return "retrying";
+    case Standing::blocked:
+      return "blocked";
+    case Standing::scheduled:
+      return "scheduled";
+    case Standing::held:
+      return "held";
+    case Standing::expired:
+      return "expired";
+    case Standing::dead:
+      return "dead";
+    case Standing::dismissed:
+      return "dismissed";
+  }
+  return "retrying";
 }
 
 Outcome Sink::probe(Steady /*deadline*/) {

@@ -1,0 +1,356 @@
+#include "relay/siding.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+
+namespace waybill {
+namespace {
+
+// Fetched at once of a key whose events are delivered one after the other.
+constexpr int events_of_key_max = 100;
+
+bool waits(const Undelivered& row) {
+  return row.standing == Standing::retrying || row.standing == Standing::blocked || row.standing == Standing::scheduled;
+}
+
+std::size_t bytes_of(const Siding::Item& item) {
+  return sizeof(Siding::Item) + item.event.payload.size() + item.event.metadata.size() + item.event.headers.size();
+}
+
+}  // namespace
+
+void Siding::open(const Opened& opened, bool announce, Steady now) {
+  announce_ = announce;
+  for (const BlockedKey& blocked : opened.blocked) {
+    keys_[blocked.key].events = blocked.events;
+    events_ += blocked.events;
+    if (blocked.wait) rest_until(now + *blocked.wait, blocked.key);
+  }
+  if (opened.next_due) rest_until(now + *opened.next_due, 0);
+}
+
+bool Siding::about_to_free(std::uint64_t number) const {
+  const auto key = keys_.find(number);
+  return key != keys_.end() && key->second.events == key->second.ended;
+}
+
+std::int64_t Siding::events_of(std::uint64_t number) const {
+  const auto key = keys_.find(number);
+  return key == keys_.end() ? 0 : key->second.events;
+}
+
+// --- From the lane
+
+void Siding::add(const Undelivered& row, Steady now) {
+  tell_row(row);
+  if (row.key == 0) {
+    if (waits(row)) due_when_saved_.push_back({now + row.wait, 0});
+    return;
+  }
+  Key& key = keys_[row.key];
+  if (!row.blocks) return;  // An end: it blocks until it is saved.
+  const bool first = key.events == key.ended;
+  ++key.events;
+  ++events_;
+  if (first && waits(row)) due_when_saved_.push_back({now + row.wait, row.key});
+}
+
+Siding::Number Siding::add_under_way(Item item) {
+  tell_row(item.row);
+  const Number number = admit(std::move(item));
+  ++under_way_;
+  return number;
+}
+
+Siding::Number Siding::add_announced(Item item) {
+  WAYBILL_ASSERT(item.row.sending != Undelivered::Sending::no);
+  tell_row(item.row);
+  announcing_.push_back(admit(std::move(item)));
+  return announcing_.back();
+}
+
+Siding::Number Siding::admit(Item item) {
+  const Number number = ++last_number_;
+  if (item.row.key == 0) {
+    keyless_.insert(item.row.seq);
+  } else {
+    Key& key = keys_[item.row.key];
+    WAYBILL_ASSERT(key.events == key.ended && key.fetched.empty());
+    ++key.events;
+    ++events_;
+    key.fetched.push_back(number);
+  }
+  bytes_ += bytes_of(item);
+  items_.emplace(number, std::move(item));
+  return number;
+}
+
+// --- Fetching
+
+void Siding::rest_until(Steady time, std::uint64_t key) {
+  if (key == 0) {
+    keyless_due_ = std::min(keyless_due_.value_or(time), time);
+  } else {
+    due_.push({time, key});
+  }
+}
+
+void Siding::want_due(Steady now) {
+  while (!due_.empty() && due_.top().time <= now) {
+    const std::uint64_t number = due_.top().key;
+    due_.pop();
+    const auto key = keys_.find(number);
+    if (key == keys_.end() || !key->second.fetched.empty()) continue;
+    key->second.flows = false;
+    want(number);
+  }
+  if (keyless_due_ && *keyless_due_ <= now) {
+    keyless_due_.reset();
+    wanted_.push_back(0);
+  }
+}
+
+void Siding::want(std::uint64_t number) {
+  if (!std::exchange(keys_.at(number).wanted, true)) wanted_.push_back(number);
+}
+
+std::vector<Wanted> Siding::wanted(std::int32_t shard, int events_max) {
+  std::vector<Wanted> list;
+  while (!wanted_.empty() && events_max > 0) {
+    const std::uint64_t number = wanted_.front();
+    wanted_.pop_front();
+    Wanted wanted{.shard = shard, .key = number, .events_max = std::min(events_max, events_of_key_max)};
+    events_max -= wanted.events_max;
+    if (number == 0) {
+      wanted.events_max += static_cast<int>(keyless_.size());  // Those come again.
+    } else {
+      const auto key = keys_.find(number);
+      if (key == keys_.end()) continue;
+      wanted.after = key->second.after;
+      if (!key->second.flows) {
+        events_max += wanted.events_max - 1;
+        wanted.events_max = 1;
+      }
+    }
+    list.push_back(wanted);
+  }
+  return list;
+}
+
+void Siding::take_in(const Fetched::Item& fetched, std::shared_ptr<const void> memory) {
+  const std::uint64_t number = fetched.row.key;
+  if (number == 0 ? !keyless_.insert(fetched.row.seq).second : !keys_.contains(number)) return;
+  const Number name = ++last_number_;
+  const Item& item =
+      items_.emplace(name, Item{.event = fetched.event, .row = fetched.row, .memory = std::move(memory)}).first->second;
+  bytes_ += bytes_of(item);
+  if (number == 0) {
+    let_go(name);
+  } else {
+    keys_.at(number).fetched.push_back(name);
+  }
+}
+
+void Siding::taken_in(std::span<const Wanted> wanted, std::optional<Steady> next_due) {
+  for (const Wanted& each : wanted) {
+    const auto key = keys_.find(each.key);
+    if (each.key == 0 || key == keys_.end()) continue;
+    key->second.wanted = false;
+    if (!key->second.fetched.empty()) {
+      let_go(key->second.fetched.front());
+    } else if (key->second.ended > 0) {
+      key->second.goes_on_when_saved = true;
+    } else {  // Somebody has taken them away.
+      events_ -= key->second.events;
+      key->second.events = 0;
+      told_.insert(each.key);
+    }
+  }
+  if (next_due) rest_until(*next_due, 0);
+}
+
+// An attempt at an event that has failed before is announced: should it be what kills us, the next relay knows.
+void Siding::let_go(Number number) {
+  Item& item = items_.at(number);
+  if (item.row.sending != Undelivered::Sending::no) {
+    suspects_.push_back(number);
+  } else if (announce_ || item.row.attempts > 0) {
+    ++item.row.attempts;
+    item.row.standing = Standing::retrying;
+    item.row.sending = item.row.crashes > 0 ? Undelivered::Sending::alone : Undelivered::Sending::yes;
+    tell_row(item.row);
+    announcing_.push_back(number);
+  } else {
+    ready_.push_back(number);
+  }
+}
+
+void Siding::go_on_with(std::uint64_t number) {
+  Key& key = keys_.at(number);
+  if (!key.fetched.empty()) {
+    let_go(key.fetched.front());
+  } else if (key.events > key.ended) {
+    want(number);
+  }
+}
+
+void Siding::keep(Number number, std::shared_ptr<const void> memory) {
+  Item& item = items_.at(number);
+  bytes_ += item.event.payload.size();
+  item.memory = std::make_shared<std::pair<std::shared_ptr<const void>, std::shared_ptr<const void>>>(
+      std::move(item.memory), std::move(memory));
+}
+
+std::optional<Siding::Number> Siding::next_of(std::deque<Number>& queue) {
+  if (queue.empty()) return std::nullopt;
+  const Number number = queue.front();
+  queue.pop_front();
+  ++under_way_;
+  return number;
+}
+
+// --- Outcomes
+
+void Siding::finish(Number number) {
+  --under_way_;
+  const Undelivered row = items_.at(number).row;
+  delivered_.push_back(row.seq);
+  forget(number);
+  if (row.key == 0) {
+    keyless_leaving_.push_back(row.seq);
+    return;
+  }
+  Key& key = keys_.at(row.key);
+  told_.insert(row.key);
+  ++key.ended;
+  key.after = row.seq;
+  key.flows = true;
+  go_on_with(row.key);
+}
+
+void Siding::again_first(Number number) {
+  --under_way_;
+  auto& queue = items_.at(number).row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_;
+  queue.push_front(number);
+}
+
+void Siding::put_back(Number number, const Undelivered& row, Steady now) {
+  --under_way_;
+  tell_row(row);
+  forget(number);
+  if (row.key == 0) {
+    keyless_leaving_.push_back(row.seq);
+    if (waits(row)) due_when_saved_.push_back({now + row.wait, 0});
+    return;
+  }
+  Key& key = keys_.at(row.key);
+  key.flows = false;
+  if (!row.blocks) {
+    ++key.ended;
+    key.after = row.seq;
+    key.goes_on_when_saved = true;
+    return;
+  }
+  forget_fetched(key);
+  if (waits(row)) due_when_saved_.push_back({now + row.wait, row.key});
+}
+
+void Siding::bury_key(std::uint64_t number) {
+  const auto key = keys_.find(number);
+  if (key == keys_.end()) return;
+  forget_fetched(key->second);
+  key->second.ended = key->second.events;
+  buried_keys_.push_back(number);
+  told_.insert(number);
+}
+
+void Siding::forget(Number number) {
+  const auto place = items_.find(number);
+  bytes_ -= bytes_of(place->second);
+  if (place->second.row.key != 0) {
+    auto& fetched = keys_.at(place->second.row.key).fetched;
+    WAYBILL_ASSERT(!fetched.empty() && fetched.front() == number);
+    fetched.pop_front();
+  }
+  items_.erase(place);
+}
+
+void Siding::forget_fetched(Key& key) {
+  while (!key.fetched.empty()) forget(key.fetched.front());
+}
+
+// --- Saving
+
+void Siding::tell_row(const Undelivered& row) {
+  rows_.push_back(row);
+  if (row.key != 0) told_.insert(row.key);
+}
+
+void Siding::tell(Settlement& settlement) {
+  // Of several rows of one event the last counts.
+  std::set<std::int64_t> seen(delivered_.begin(), delivered_.end());
+  for (auto row = rows_.rbegin(); row != rows_.rend(); ++row)
+    if (seen.insert(row->seq).second) settlement.undelivered.push_back(std::move(*row));
+  std::reverse(settlement.undelivered.begin(), settlement.undelivered.end());
+  rows_.clear();
+  settlement.delivered = std::exchange(delivered_, {});
+  settlement.buried_keys = std::exchange(buried_keys_, {});
+  settlement.attempts = std::exchange(attempts_, {});
+}
+
+std::vector<std::uint64_t> Siding::saved() {
+  std::vector<std::uint64_t> freed;
+  for (const Number number : std::exchange(announcing_, {})) {
+    auto& queue = items_.at(number).row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_;
+    queue.push_back(number);
+  }
+  for (const std::uint64_t number : std::exchange(told_, {})) {
+    Key& key = keys_.at(number);
+    key.events -= key.ended;
+    events_ -= key.ended;
+    key.ended = 0;
+    key.after = 0;
+    if (key.events == 0) {
+      WAYBILL_ASSERT(key.fetched.empty());
+      keys_.erase(number);
+      freed.push_back(number);
+    } else if (std::exchange(key.goes_on_when_saved, false)) {
+      go_on_with(number);
+    }
+  }
+  for (const std::int64_t seq : std::exchange(keyless_leaving_, {})) keyless_.erase(seq);
+  for (const Due& due : std::exchange(due_when_saved_, {})) rest_until(due.time, due.key);
+  return freed;
+}
+
+void Siding::abandon_rest() {
+  const auto take_back = [&](const auto& numbers) {
+    for (const Number number : numbers) {
+      Undelivered& row = items_.at(number).row;
+      if (row.sending == Undelivered::Sending::no) continue;
+      --row.attempts;
+      row.sending = Undelivered::Sending::no;
+      tell_row(row);
+    }
+  };
+  take_back(ready_);
+  take_back(ready_alone_);
+  take_back(announcing_);
+  ready_.clear();
+  ready_alone_.clear();
+  suspects_.clear();
+  announcing_.clear();
+  wanted_.clear();
+  due_ = {};
+  due_when_saved_.clear();
+  keyless_due_.reset();
+}
+
+std::optional<Steady> Siding::next_due() const {
+  if (due_.empty()) return keyless_due_;
+  return std::min(due_.top().time, keyless_due_.value_or(due_.top().time));
+}
+
+}  // namespace waybill
