@@ -102,6 +102,7 @@ struct EventView {
   std::optional<Time> expires_at{};
   std::optional<std::int32_t> attempts_max{};
   std::string_view dedup_key{};
+  std::int32_t redrives = 0;  // How often a person has sent it on its way again.
 };
 
 // The ordering key as text: `key`, else "type/id" of the aggregate, else nothing (the event is its own key).

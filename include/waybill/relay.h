@@ -19,6 +19,7 @@ class Store;  // waybill/store.h; made by postgres_store(), sqlite_store()
 // When and how often an event that failed is tried again. The wait before attempt n+1 is random between 0 and
 // first_delay * 2^(n-1), at most max_delay ("full jitter").
 struct RetryPolicy {
+  int attempts = 12;  // The first included; 0: any number. An event may bring its own number.
   std::chrono::milliseconds first_delay{1'000};
   std::chrono::milliseconds max_delay{600'000};
 };
@@ -35,11 +36,30 @@ struct Match {
 // Where a destination that the store has never seen begins.
 enum class Start { beginning, now };
 
+// What becomes of a key when one of its events is given up.
+enum class OnDead {
+  go_on,     // The next of the key goes.
+  block,     // The key waits for a person.
+  bury_key,  // What waits behind it is given up, too.
+};
+
+// What becomes of an event that may have arrived or not.
+enum class OnUnknown {
+  resend,  // It is sent again: at least once.
+  hold,    // It waits for a person: at most once. Every attempt is then recorded before it begins.
+};
+
 struct DestinationOptions {
   std::string name{};  // ^[a-z][a-z0-9_-]{0,62}$; its progress is kept under it.
   Match match{};
   Start start = Start::beginning;
   RetryPolicy retry{};
+  OnDead on_dead = OnDead::go_on;
+  OnUnknown on_unknown = OnUnknown::resend;
+  // How many events may wait behind failed ones of their key, of one key and in all that one relay has. At a limit the
+  // shard stands still.
+  std::int64_t blocked_per_key_max = 500'000;
+  std::int64_t blocked_max = 1'000'000;
 };
 
 struct RelayOptions {

@@ -6,6 +6,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -191,11 +192,13 @@ class Session {
 // What a heartbeat brings back.
 struct Pulse {
   std::vector<Lease> mine{};
-  std::vector<Lease> free{};                // To be had now, of the destinations served; with the term they have.
-  std::map<std::string, int> shards{};      // destination -> how many there are
-  std::map<std::string, int> relays{};      // destination -> relays alive that serve it, this one included
-  std::chrono::milliseconds next_expiry{};  // Until the next relay would be given up; the lease if there is none.
-  bool news = false;                        // As poll().
+  std::vector<Lease> free{};                      // To be had now, of the destinations served; with the term they have.
+  std::map<std::string, int> shards{};            // destination -> how many there are
+  std::map<std::string, int> relays{};            // destination -> relays alive that serve it, this one included
+  std::chrono::milliseconds next_expiry{};        // Until the next relay would be given up; the lease if there is none.
+  std::map<std::string, std::int64_t> changes{};  // destination -> higher whenever a person has changed something there
+  std::set<std::string> paused{};                 // destinations to which nothing is to be published now
+  bool news = false;                              // As poll().
 };
 
 // A relay's life among other relays. Used by one thread.
@@ -265,6 +268,9 @@ struct Count {
 
 struct DestinationStatus {
   std::string name{};
+  bool paused = false;
+  std::map<Standing, Count> undelivered{};
+  Count blocked_keys{};
   Count pending{};
   std::optional<Time> oldest_pending{};  // When the oldest of them was written.
   std::optional<Time> last_settled{};
@@ -306,14 +312,52 @@ struct EventList {
 
 struct EventAtDestination {
   std::string destination{};
-  std::string state{};  // "pending", "published"
+  std::string state{};  // "pending", "published", or a Standing
   std::optional<Time> settled_at{};
+  std::vector<Attempt> attempts{};  // Oldest first; an event that went through at once has none.
 };
 
 struct EventStory {
   EventView event{};
   std::shared_ptr<const void> memory{};
   std::vector<EventAtDestination> destinations{};
+};
+
+// Which undelivered events: all that is set must hold.
+struct UndeliveredFilter {
+  std::string destination{};          // None: all; where something is changed it must be set.
+  std::vector<Standing> standings{};  // None: any.
+  std::vector<EventId> ids{};         // None: any.
+  std::string topic{}, type{}, tenant{}, aggregate_type{}, aggregate_id{}, key{}, error{};  // As in EventFilter.
+  std::optional<Time> since{}, until{};                                                     // by when it came here
+  std::optional<std::int64_t> before_seq{};                                                 // The page before.
+  int limit = 50;
+};
+
+struct UndeliveredView {
+  std::string destination{};
+  Undelivered row{};
+  EventView event{};
+  Time since{};               // When it came here.
+  std::optional<Time> due{};  // When it is tried next.
+  std::int32_t redrives = 0;
+  bool edited = false;
+};
+
+struct UndeliveredList {
+  std::vector<UndeliveredView> events{};  // Newest first.
+  std::shared_ptr<const void> memory{};
+};
+
+struct BlockedKeyView {
+  std::string destination{};
+  std::string tenant{}, key{};
+  Count events{};
+  EventId first{};  // What blocks it,
+  Standing standing = Standing::retrying;
+  std::string error{};  // and why.
+  Time since{};
+  std::optional<Time> due{};
 };
 
 // Something doctor has to say.
@@ -332,7 +376,67 @@ class Inspector {
   virtual StoreStatus status() = 0;
   virtual EventList list(const EventFilter& filter) = 0;
   virtual std::optional<EventStory> find(const EventId& id) = 0;
+  virtual UndeliveredList undelivered(const UndeliveredFilter& filter) = 0;
+  virtual std::vector<BlockedKeyView> blocked_keys(const std::string& destination, int limit) = 0;
   virtual std::vector<Finding> examine() = 0;
+};
+
+// What a person does, for the record. Repeated under the same id, an operation goes on where it stopped and touches
+// nothing twice.
+struct Operation {
+  EventId id{};
+  std::string by{};
+};
+
+// In place of what the event says, from its next attempt on. The original is kept.
+struct Edit {
+  std::optional<std::string> payload{};  // Of the kind the event has: JSON, or any bytes.
+  std::optional<std::string> headers{};  // A JSON object.
+};
+
+// Where a destination is to go on: with the first event committed at or after a time, with an event, or with the first.
+struct RewindTo {
+  std::optional<Time> time{};
+  std::optional<EventId> event{};
+};
+
+struct OperationView {
+  EventId id{};
+  std::string kind{};  // "redrive", "dismiss", "edit", "pause", "resume", "rewind", "forget"
+  std::string by{};
+  std::string destination{};
+  std::string details{};
+  std::int64_t events = 0;
+  Time at{};
+};
+
+// Changes what is undelivered, and where destinations are. Used by one thread. Safe beside running relays and other
+// operators: each call is one transaction, and relays notice.
+class Operator {
+ public:
+  virtual ~Operator() = default;
+
+  // How many events the filter has, as it stands.
+  virtual std::int64_t count(const UndeliveredFilter& filter) = 0;
+
+  // Dead and held events of the filter, `most` of them at most, are tried again from now on, as if for the first time,
+  // at most `per_second` of them (0: any number). Returns how many; 0: the operation is complete.
+  virtual std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int per_second,
+                               int most) = 0;
+  // Dead and held events of the filter need not go. Returns as redrive().
+  virtual std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
+  // Error(fix_input) if the event is neither dead nor held there.
+  virtual void edit(const Operation& operation, const std::string& destination, const EventId& id,
+                    const Edit& edit) = 0;
+
+  virtual void pause(const Operation& operation, const std::string& destination, bool paused) = 0;
+  // Returns how many events will be published again, about. `dry`: only that.
+  virtual Count rewind(const Operation& operation, const std::string& destination, const RewindTo& to, bool dry) = 0;
+  // A destination that no configuration names any more holds the log back no longer. Error(fix_input) while a relay
+  // serves it. Returns how many events it would still have been sent.
+  virtual Count forget(const Operation& operation, const std::string& destination, bool dry) = 0;
+
+  virtual std::vector<OperationView> history(int limit) = 0;
 };
 
 struct SchemaState {
@@ -352,6 +456,39 @@ class Schema {
   virtual std::vector<int> migrate() = 0;
 };
 
+struct CleanOptions {
+  std::chrono::seconds events_older_than{std::chrono::hours(24) * 7};
+  std::chrono::seconds dead_older_than{std::chrono::hours(24) * 90};
+  std::chrono::seconds dedup_older_than{std::chrono::hours(24) * 7};
+  std::string archive_to{};  // A folder that gets each event, as JSON lines, before it goes; none: no archive.
+  bool dry = false;
+};
+
+struct Cleaned {
+  Count events{};
+  Count dead{};
+  Count dedup{};
+  std::vector<std::string> held_back{};  // Who keeps events that are old enough to go, in words.
+  bool more = false;                     // There is more to be cleaned; call again.
+};
+
+struct Anchored {
+  bool needed = false;
+  std::string found{};  // What is different about this store, in words.
+  Count to_be_sent{};   // Events that no destination is known to have got.
+};
+
+// Keeps the store in order. Used by one thread; several relays may call at once, one does it.
+class Upkeep {
+ public:
+  virtual ~Upkeep() = default;
+  // Removes what is old, delivered everywhere and undelivered nowhere; a bounded part of it at each call.
+  virtual Cleaned clean(const CleanOptions& options) = 0;
+  // After a restore, a copy, an upgrade: makes this store one that relays trust, without losing an event. Destinations
+  // are paused. `dry`: only says what would be done.
+  virtual Anchored anchor(const Operation& operation, bool dry) = 0;
+};
+
 // Where events rest. Thread-safe; what it returns is used by one thread each.
 class Store {
  public:
@@ -362,6 +499,8 @@ class Store {
   virtual std::unique_ptr<Membership> join(const RelayIdentity& relay) = 0;
   virtual std::unique_ptr<Session> connect(const RelayIdentity& relay, const std::string& destination) = 0;
   virtual std::unique_ptr<Follower> follow() = 0;
+  virtual std::unique_ptr<Operator> operate() = 0;
+  virtual std::unique_ptr<Upkeep> upkeep() = 0;
   // For messages: what and where, without secrets.
   virtual std::string describe() const = 0;
 };

@@ -53,16 +53,24 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     std::unique_ptr<Session> session;
     std::vector<Lease> leases;
     std::vector<std::int32_t> shards;
+    std::vector<Opened> opened;
   };
 
   Worker worker(const std::string& destination = "out", Start start = Start::beginning) {
     const RelayIdentity relay{.id = EventId::make().to_string(), .name = "test", .lease = 5s};
-    Worker made{
-        .membership = store_->join(relay), .session = store_->connect(relay, destination), .leases = {}, .shards = {}};
+    Worker made{.membership = store_->join(relay),
+                .session = store_->connect(relay, destination),
+                .leases = {},
+                .shards = {},
+                .opened = {}};
     const Pulse pulse = made.membership->beat(std::span(&destination, 1));
     made.leases = made.membership->take(pulse.free);
-    made.leases = made.session->open(made.leases, start, false);
-    for (const Lease& lease : made.leases) made.shards.push_back(lease.shard);
+    made.opened = made.session->open(made.leases, start, false);
+    made.leases.clear();
+    for (const Opened& opened : made.opened) {
+      made.leases.push_back(opened.lease);
+      made.shards.push_back(opened.lease.shard);
+    }
     return made;
   }
 
@@ -97,6 +105,45 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
             .seq = chunk.events[upto].seq,
             .window_done = chunk.ends_window && upto + 1 == chunk.events.size(),
             .count = static_cast<std::int64_t>(upto) + 1};
+  }
+
+  // A worker that has read these events, all of key k, and passes them with these rows.
+  Worker passed(const std::vector<std::string>& names, const std::vector<Undelivered>& rows) {
+    for (const std::string& name : names) enqueue(name);
+    Worker made = worker();
+    const Chunk chunk = read_all(made).at(0);
+    Settlement all = settlement(made, chunk, chunk.events.size() - 1);
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      all.undelivered.push_back(rows[i]);
+      all.undelivered.back().seq = chunk.events[i].seq;
+    }
+    EXPECT_TRUE(made.session->exchange(std::span(&all, 1), {}).lost.empty());
+    return made;
+  }
+
+  // The same shard in other hands, after a clean hand-over.
+  Worker handed_over(Worker& from) {
+    from.session->release(from.leases);
+    from.membership->leave();
+    return worker();
+  }
+
+  // How the shard of key k was found, and its settlements.
+  static const Opened& found(const Worker& worker) {
+    for (const Opened& opened : worker.opened)
+      if (!opened.blocked.empty() || opened.next_due) return opened;
+    return worker.opened.front();
+  }
+  static Settlement change(const Worker& worker, std::int32_t shard) {
+    for (const Lease& lease : worker.leases)
+      if (lease.shard == shard) return {.shard = shard, .term = lease.term};
+    return {};
+  }
+
+  static std::string names(const Fetched& fetched) {
+    std::string all;
+    for (const auto& item : fetched.items) all += item.event.payload.substr(1, item.event.payload.size() - 2);
+    return all;
   }
 
   std::unique_ptr<Store> store_ = GetParam().make();
