@@ -86,7 +86,8 @@ struct RelayOptions {
 struct RelayCounts {
   std::uint64_t delivered = 0;
   std::uint64_t skipped = 0;  // Matched by no rule of the destination, or expired.
-  std::uint64_t failed = 0;   // Attempts that were not delivered.
+  std::uint64_t failed = 0;   // Attempts that did not deliver.
+  std::uint64_t dead = 0;     // Events given up.
 };
 
 // A Relay moves events from a store to sinks: claim, publish, settle; at least once, in order per key.

@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "model/retry.h"
 #include "model/routing.h"
 
 namespace waybill {
@@ -25,7 +24,9 @@ constexpr auto move_time_max = 5ms;
 // The log is looked at this often whatever is heard of it, and progress without events is saved: it lets go of old
 // parts of the log.
 constexpr auto quiet_save_interval = 60s;
-constexpr std::size_t reason_bytes_max = 2000;
+// Undelivered events fetched at once, and announced at once before they are tried.
+constexpr int fetch_max = 256;
+constexpr std::size_t announced_max = 100;
 // Read ahead, in batches.
 constexpr std::size_t read_ahead_batches = 4;
 
@@ -58,8 +59,13 @@ void Carrier::news() noexcept {
   waker_.wake();
 }
 
+void Carrier::note(std::int64_t changes, bool paused) {
+  shards_.note(changes, paused);
+  waker_.wake();
+}
+
 RelayCounts Carrier::counts() const {
-  return {.delivered = delivered_.load(), .skipped = skipped_.load(), .failed = failed_.load()};
+  return {.delivered = delivered_.load(), .skipped = skipped_.load(), .failed = failed_.load(), .dead = dead_.load()};
 }
 
 // The trust is read first; see Trust.
@@ -103,14 +109,18 @@ std::size_t Carrier::connect() {
 
 std::size_t Carrier::open(const std::vector<Lease>& leases, bool again) {
   if (leases.empty()) return 0;
-  const std::vector<Lease> opened = session_->open(leases, destination_.start, again);
+  const std::vector<Opened> opened = session_->open(leases, destination_.start, again);
+  const Lane::Options options{.announce = destination_.on_unknown == OnUnknown::hold,
+                              .announced_max = std::min(sink_->in_flight_max(), announced_max),
+                              .blocked_per_key_max = destination_.blocked_per_key_max,
+                              .blocked_max = destination_.blocked_max};
   for (const Lease& lease : leases) {
-    const auto now =
-        std::find_if(opened.begin(), opened.end(), [&](const Lease& each) { return each.shard == lease.shard; });
-    if (now == opened.end()) {
+    const auto found =
+        std::find_if(opened.begin(), opened.end(), [&](const Opened& each) { return each.lease.shard == lease.shard; });
+    if (found == opened.end()) {
       forget(lease.shard);
     } else {
-      shards_.open(lease.shard, *now, lanes_.open(*now));
+      shards_.open(lease.shard, found->lease, lanes_.open(*found, options, context_.clock.steady()));
     }
   }
   return leases.size();
@@ -151,6 +161,7 @@ std::size_t Carrier::step() {
   try {
     done += connect();
     done += move_events();
+    if (session_) done += fetch();
     if (session_) done += exchange();
     done += move_events();
     if (session_) done += return_finished_lanes();
@@ -185,7 +196,14 @@ bool Carrier::any_to_open() const {
 bool Carrier::any_ready() const {
   return std::any_of(shards_.begin(), shards_.end(), [](const auto& place) {
     const Shard& shard = place.second;
-    return shard.lane && !shard.returning && shard.lane->ready();
+    return shard.lane && !shard.ending() && (shard.lane->ready() || shard.lane->ready_alone());
+  });
+}
+
+bool Carrier::any_wanted() const {
+  return std::any_of(shards_.begin(), shards_.end(), [](const auto& place) {
+    const Shard& shard = place.second;
+    return shard.lane && !shard.ending() && shard.lane->wants();
   });
 }
 
@@ -194,11 +212,11 @@ bool Carrier::nothing_to_read() const {
 }
 
 bool Carrier::nothing_left() const {
-  if (!nothing_to_read() || lanes_.under_way() > 0) return false;
-  return std::all_of(shards_.begin(), shards_.end(), [](const auto& place) {
+  if (!nothing_to_read() || lanes_.under_way() > 0 || any_ready() || any_wanted()) return false;
+  const Steady now = context_.clock.steady();
+  return std::all_of(shards_.begin(), shards_.end(), [&](const auto& place) {
     const Shard& shard = place.second;
-    const auto progress = shard.lane->progress();
-    return !shard.returning && shard.lane->unsettled() == 0 && (!progress || progress->count == 0);
+    return !shard.ending() && shard.lane->unsettled() == 0 && shard.lane->urgency(now) <= Lane::Urgency::whenever;
   });
 }
 
@@ -214,13 +232,14 @@ void Carrier::wait(Steady deadline) {
 // Only what step() would then really do: a time that has passed and changes nothing would make the thread spin.
 Steady Carrier::next_deadline(Steady latest) const {
   if (next_due_) latest = std::min(latest, *next_due_);
-  if (breaker_.open() && any_ready() && trusted()) latest = std::min(latest, breaker_.next_try());
+  if (breaker_.open() && (any_ready() || any_wanted()) && trusted()) latest = std::min(latest, breaker_.next_try());
   if (!session_ && any_to_open()) latest = std::min(latest, outage_.next_try());
   if (session_) latest = next_read(latest);
+  const Steady now = context_.clock.steady();
   for (const auto& [number, shard] : shards_) {
     if (!shard.lane) continue;
-    if (const auto progress = shard.lane->progress(); progress && progress->count > 0)
-      return std::min(latest, last_settle_ + context_.options.settle_interval);
+    const auto urgency = shard.lane->urgency(now);
+    if (urgency >= Lane::Urgency::soon) latest = std::min(latest, last_settle_ + settle_interval(urgency));
   }
   return latest;
 }
@@ -247,39 +266,87 @@ void Carrier::apply(const Outcome& outcome, Steady now) {
   const auto [lane, position] = lanes_.answered(outcome.ticket);
   if (outcome.kind == Outcome::Kind::delivered) {
     delivered_.fetch_add(1, std::memory_order_relaxed);
-    breaker_.available();
-    if (lane) lane->finish(position);
+    breaker_.delivered();
+    if (lane) finish(*lane, position);
     return;
   }
   failed_.fetch_add(1, std::memory_order_relaxed);
   if (outcome.kind == Outcome::Kind::unavailable) {
-    if (!breaker_.open())
-      context_.log.warning("the destination is away; will try again",
-                           {{"destination", name()}, {"error", outcome.reason.substr(0, reason_bytes_max)}});
-    breaker_.unavailable(now, chance());
+    trip([&] { breaker_.unavailable(now, chance(), outcome.reason); });
     if (lane) lane->again_first(position);
     return;
   }
-  if (lane) retry_later(*lane, position, outcome, now);
+  if (lane) judge(*lane, position, outcome, now);
 }
 
-void Carrier::retry_later(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now) {
-  const int failures = lane.fail(position);
-  const auto pause = retry_delay(destination_.retry, failures, chance());
-  context_.log.warning("an event was not delivered; will try again",
+// Says so if the breaker opens by what is done.
+template <typename Doing>
+void Carrier::trip(const Doing& doing) {
+  const bool was_open = breaker_.open();
+  doing();
+  if (breaker_.open() && !was_open && std::exchange(said_away_, true) == false)
+    context_.log.warning("the destination is away; will try again",
+                         {{"destination", name()}, {"error", breaker_.reason().substr(0, error_bytes_max)}});
+}
+
+void Carrier::finish(Lane& lane, Lane::Position position) {
+  if (std::exchange(said_away_, false)) context_.log.info("the destination is back", {{"destination", name()}});
+  // For the record, if it took more than one attempt.
+  if (const Undelivered row = lane.row(position); row.attempts > 1)
+    lane.add_attempt({.seq = row.seq, .number = row.attempts, .at = context_.clock.now()});
+  lane.finish(position);
+}
+
+void Carrier::judge(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now) {
+  const EventView& event = lane.event(position);
+  const Undelivered row = lane.row(position);
+  bool guilty = true;
+  trip([&] {
+    guilty = outcome.kind == Outcome::Kind::rejected
+                 ? breaker_.rejected(now, chance(), outcome.reason)
+                 : breaker_.failed(row.key != 0 ? row.key : static_cast<std::uint64_t>(row.seq), now, chance(),
+                                   outcome.reason);
+  });
+  Verdict verdict = guilty ? waybill::verdict(destination_, event, row, outcome, chance())
+                           : verdict_of_not_guilty(destination_, row, outcome, chance());
+  lane.add_attempt({.seq = row.seq,
+                    .number = row.attempts,
+                    .at = context_.clock.now(),
+                    .outcome = outcome.kind,
+                    .error = verdict.row.error});
+  carry_out(lane, position, verdict, now);
+}
+
+void Carrier::judge_after_crash(Lane& lane, Lane::Position position, Steady now) {
+  const Undelivered row = lane.row(position);
+  const Verdict verdict = verdict_after_crash(destination_, lane.event(position), row, chance());
+  lane.add_attempt({.seq = row.seq,
+                    .number = row.attempts,
+                    .at = context_.clock.now(),
+                    .outcome = Outcome::Kind::unknown,
+                    .error = verdict.row.error});
+  carry_out(lane, position, verdict, now);
+}
+
+void Carrier::carry_out(Lane& lane, Lane::Position position, const Verdict& verdict, Steady now) {
+  const Standing standing = verdict.row.standing;
+  const bool given_up = standing == Standing::dead || standing == Standing::held;
+  context_.log.warning(given_up ? "an event was not delivered, and is given up" : "an event was not delivered",
                        {{"destination", name()},
                         {"event", lane.event(position).id.to_string()},
-                        {"outcome", std::string(to_string(outcome.kind))},
-                        {"failures", std::to_string(failures)},
-                        {"error", outcome.reason.substr(0, reason_bytes_max)}});
-  lane.again_at(position, now + pause);
+                        {"standing", std::string(to_string(standing))},
+                        {"attempts", std::to_string(verdict.row.attempts)},
+                        {"error", verdict.row.error}});
+  if (standing == Standing::dead) dead_.fetch_add(1, std::memory_order_relaxed);
+  lane.put_back(position, verdict.row, now);
+  if (verdict.bury_key) lane.bury_key(verdict.row.key);
 }
 
 std::size_t Carrier::allowance(Steady now) {
   if (breaker_.open() && now >= breaker_.next_try()) {
     const Outcome answer = sink_->probe(now + 1s);
     breaker_.try_now();
-    if (answer.kind != Outcome::Kind::delivered) breaker_.unavailable(now, chance());
+    if (answer.kind != Outcome::Kind::delivered) breaker_.unavailable(now, chance(), answer.reason);
   }
   return breaker_.allowance(sink_->in_flight_max());
 }
@@ -288,7 +355,7 @@ std::size_t Carrier::allowance(Steady now) {
 bool Carrier::release_due(Steady now) {
   next_due_.reset();
   for (const auto& [number, shard] : shards_) {
-    if (!shard.lane || shard.returning) continue;
+    if (!shard.lane || shard.ending()) continue;
     const auto due = shard.lane->release_due(now);
     if (due && (!next_due_ || *due < *next_due_)) next_due_ = due;
   }
@@ -297,16 +364,18 @@ bool Carrier::release_due(Steady now) {
 
 std::size_t Carrier::publish(Steady turn_end) {
   const Steady now = context_.clock.steady();
-  if (!release_due(now) || !trusted()) return 0;
+  if (!release_due(now) || !trusted() || shards_.paused()) return 0;
+  if (std::exchange(alone_, alone_ && lanes_.under_way() > 0)) return 0;
   const std::size_t most = allowance(now);
+  if (const auto lane = any_ready_alone(); lane && most > 0) return publish_alone(*lane);
   std::size_t submitted = 0;
   auto place = std::next(shards_.begin(), static_cast<std::ptrdiff_t>(++first_shard_ % shards_.size()));
   for (std::size_t i = 0; i < shards_.size(); ++i) {
     const Shard& shard = place->second;
     if (++place == shards_.end()) place = shards_.begin();
-    if (!shard.lane || shard.returning) continue;
+    if (!shard.lane || shard.ending()) continue;
     while (lanes_.under_way() < most) {
-      const auto position = shard.lane->next();
+      const auto position = shard.lane->next(now);
       if (!position) break;
       const bool slow = shard.lane->event(*position).payload_deferred;
       if (!submit(*shard.lane, *position)) return submitted;
@@ -317,12 +386,26 @@ std::size_t Carrier::publish(Steady turn_end) {
   return submitted;
 }
 
+// An event that may have killed a relay goes when nothing else does: if it was not its fault, it comes out.
+std::size_t Carrier::publish_alone(Lane& lane) {
+  if (lanes_.under_way() > 0) return 0;
+  const auto position = lane.next_alone();
+  if (!submit(lane, *position)) return 0;
+  alone_ = lanes_.under_way() > 0;
+  return 1;
+}
+
+Lane* Carrier::any_ready_alone() const {
+  for (const auto& [number, shard] : shards_)
+    if (shard.lane && !shard.ending() && shard.lane->ready_alone()) return shard.lane;
+  return nullptr;
+}
+
 // False if the event cannot go now.
 bool Carrier::submit(Lane& lane, Lane::Position position) {
   EventView& event = lane.event(position);
   if (event.expires_at && *event.expires_at <= context_.clock.now()) {
-    skipped_.fetch_add(1, std::memory_order_relaxed);
-    lane.finish(position);
+    lane.put_back(position, verdict_of_expiry(lane.row(position)).row, context_.clock.steady());
     return true;
   }
   if (event.payload_deferred && !load(lane, position)) {
@@ -360,6 +443,28 @@ void Carrier::look_around(Steady now) {
   shards_.make_all_hungry();
 }
 
+// Brings undelivered events in that are due.
+std::size_t Carrier::fetch() {
+  const Steady now = context_.clock.steady();
+  if (!any_wanted() || !trusted() || shards_.paused() || (breaker_.open() && now < breaker_.next_try()) ||
+      lanes_.bytes() > context_.options.read_ahead_bytes_max)
+    return 0;
+  const int most = breaker_.open() ? 1 : fetch_max;  // One will do for a try.
+  std::vector<Wanted> wanted;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending()) continue;
+    const auto some = shard.lane->wanted(most - static_cast<int>(wanted.size()));
+    wanted.insert(wanted.end(), some.begin(), some.end());
+  }
+  const Fetched fetched = session_->fetch(wanted);
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending()) continue;
+    shard.lane->take_in(fetched, wanted, now);
+    while (const auto suspect = shard.lane->next_suspect()) judge_after_crash(*shard.lane, *suspect, now);
+  }
+  return wanted.size();
+}
+
 std::size_t Carrier::exchange() {
   const Steady now = context_.clock.steady();
   look_around(now);
@@ -383,21 +488,42 @@ std::size_t Carrier::exchange() {
   return settled.size() + take_in(std::move(reading), asked);
 }
 
-std::vector<Settlement> Carrier::due_settlements(Steady now) const {
-  std::vector<Settlement> moved;
-  bool due = false;
-  for (const auto& [number, shard] : shards_) {
-    if (!shard.lane) continue;
-    auto progress = shard.lane->progress();
-    if (!progress) continue;
-    const bool last_one = shard.returning && shard.lane->under_way() == 0;
-    const auto interval = progress->count > 0 ? std::chrono::milliseconds(context_.options.settle_interval)
-                                              : std::chrono::milliseconds(quiet_save_interval);
-    due = due || last_one || now - last_settle_ >= interval;
-    moved.push_back(std::move(*progress));
+Steady::duration Carrier::settle_interval(Lane::Urgency urgency) const {
+  switch (urgency) {
+    case Lane::Urgency::at_once:
+      return {};
+    case Lane::Urgency::soon:
+      return context_.options.settle_interval;
+    default:
+      return quiet_save_interval;
   }
-  if (!due) moved.clear();
+}
+
+std::vector<Settlement> Carrier::due_settlements(Steady now) {
+  const bool due = std::any_of(shards_.begin(), shards_.end(), [&](const auto& place) {
+    const Shard& shard = place.second;
+    if (!shard.lane) return false;
+    const auto urgency = shard.lane->urgency(now);
+    if (urgency == Lane::Urgency::none) return false;
+    return (shard.ending() && shard.lane->under_way() == 0) || now - last_settle_ >= settle_interval(urgency);
+  });
+  std::vector<Settlement> moved;
+  if (!due) return moved;
+  for (auto& [number, shard] : shards_) {
+    if (!shard.lane) continue;
+    if (auto settlement = shard.lane->settle(now)) moved.push_back(std::move(*settlement));
+    say_if_at_limit(shard);
+  }
   return moved;
+}
+
+void Carrier::say_if_at_limit(Shard& shard) {
+  const bool before = std::exchange(shard.at_limit, shard.lane->at_limit());
+  if (!shard.at_limit || before) return;
+  context_.log.error("too many events wait behind failed ones of their key: the shard stands still",
+                     {{"destination", name()},
+                      {"shard", std::to_string(shard.lease.shard)},
+                      {"blocked", std::to_string(shard.lane->blocked())}});
 }
 
 // What it would read now, if it is not too soon after the last time.
@@ -410,7 +536,7 @@ Appetite Carrier::appetite() const {
   for (const auto& [number, shard] : shards_) {
     if (!shard.lane) continue;
     events += shard.lane->unsettled();
-    if (shard.wants_to_read() && shard.lane->unsettled() < batch) wish.shards.push_back(number);
+    if (shard.wants_to_read() && !shard.stale && shard.lane->unsettled() < batch) wish.shards.push_back(number);
   }
   // Reading a little at a time would cost as many round trips as there are events.
   if (wish.shards.empty() || events > read_ahead_batches / 2 * batch ||
@@ -445,26 +571,34 @@ std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
 void Carrier::append(Lane& lane, Chunk chunk) {
   const Time now = context_.clock.now();
   const Steady steady_now = context_.clock.steady();
-  lane.append(std::move(chunk), [&](const EventView& event, std::optional<Steady>& due) {
-    if (!matches(destination_.match, event) || (event.expires_at && *event.expires_at <= now)) {
-      skipped_.fetch_add(1, std::memory_order_relaxed);
-      return Lane::Way::skip;
-    }
-    if (event.not_before && *event.not_before > now) due = steady_now + (*event.not_before - now);
-    return Lane::Way::publish;
+  lane.append(std::move(chunk), [&](const EventView& event) {
+    Lane::Decision decision{.publish = matches(destination_.match, event)};
+    if (!decision.publish) skipped_.fetch_add(1, std::memory_order_relaxed);
+    if (event.not_before && *event.not_before > now) decision.due = steady_now + (*event.not_before - now);
+    return decision;
   });
 }
 
+// What is returned is given back; what is stale is begun anew, as it is in the store now.
 std::size_t Carrier::return_finished_lanes() {
+  const Steady now = context_.clock.steady();
   std::vector<Lease> finished;
-  for (const auto& [number, shard] : shards_)
-    if (shard.returning && shard.lane && shard.lane->under_way() == 0 && !shard.lane->progress())
+  std::vector<std::int32_t> stale;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.ending() || !shard.lane || shard.lane->under_way() > 0) continue;
+    if (shard.lane->urgency(now) != Lane::Urgency::none) continue;
+    if (shard.returning) {
       finished.push_back(shard.lease);
-  if (finished.empty()) return 0;
+    } else {
+      stale.push_back(number);
+    }
+  }
+  for (const std::int32_t number : stale) let_go(shards_.begin_anew(number));
+  if (finished.empty()) return stale.size();
   session_->release(finished);
   outage_.worked();
   for (const Lease& lease : finished) forget(lease.shard);
-  return finished.size();
+  return finished.size() + stale.size();
 }
 
 }  // namespace waybill

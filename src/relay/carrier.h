@@ -20,6 +20,7 @@
 #include "relay/lanes.h"
 #include "relay/outage.h"
 #include "relay/shards.h"
+#include "relay/verdict.h"
 
 namespace waybill {
 
@@ -37,6 +38,7 @@ class Carrier {
   void grant(const std::vector<Lease>& leases);
   void give_back(const std::set<std::int32_t>& shards);
   void keep_only(std::vector<Lease> mine) { shards_.keep_only(std::move(mine)); }
+  void note(std::int64_t changes, bool paused);
   void news() noexcept;
   std::vector<Lease> held() const { return shards_.held(); }
   std::vector<Lease> kept() const { return shards_.kept(); }
@@ -75,16 +77,26 @@ class Carrier {
   std::size_t move_events();
   std::size_t collect(Steady deadline);
   void apply(const Outcome& outcome, Steady now);
-  void retry_later(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now);
+  template <typename Doing>
+  void trip(const Doing& doing);
+  void finish(Lane& lane, Lane::Position position);
+  void judge(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now);
+  void judge_after_crash(Lane& lane, Lane::Position position, Steady now);
+  void carry_out(Lane& lane, Lane::Position position, const Verdict& verdict, Steady now);
   bool release_due(Steady now);
   std::size_t publish(Steady turn_end);
+  std::size_t publish_alone(Lane& lane);
+  Lane* any_ready_alone() const;
   std::size_t allowance(Steady now);
   bool submit(Lane& lane, Lane::Position position);
   bool load(Lane& lane, Lane::Position position);
 
+  std::size_t fetch();
   std::size_t exchange();
   void look_around(Steady now);
-  std::vector<Settlement> due_settlements(Steady now) const;
+  Steady::duration settle_interval(Lane::Urgency urgency) const;
+  std::vector<Settlement> due_settlements(Steady now);
+  void say_if_at_limit(Shard& shard);
   Appetite appetite() const;
   std::size_t take_in(Reading reading, const Appetite& asked);
   void append(Lane& lane, Chunk chunk);
@@ -94,6 +106,7 @@ class Carrier {
   bool nothing_left() const;
   bool any_hungry() const;
   bool any_ready() const;
+  bool any_wanted() const;
   bool any_to_open() const;
   Steady next_deadline(Steady latest) const;
   Steady next_read(Steady latest) const;
@@ -116,6 +129,8 @@ class Carrier {
   Outage outage_;
   Steady trusted_until_{};  // The trust as it was when the last orders were followed.
   Breaker breaker_;
+  bool said_away_ = false;
+  bool alone_ = false;  // What is under way must stay alone.
   std::vector<Outcome> outcomes_;
   std::size_t first_shard_ = 0;  // Which shard publishes first; it rotates.
   Steady last_read_{};
@@ -129,6 +144,7 @@ class Carrier {
   std::atomic<std::uint64_t> delivered_{0};
   std::atomic<std::uint64_t> skipped_{0};
   std::atomic<std::uint64_t> failed_{0};
+  std::atomic<std::uint64_t> dead_{0};
 };
 
 }  // namespace waybill

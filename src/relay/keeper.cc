@@ -68,6 +68,8 @@ std::size_t Keeper::beat(Steady now) {
       if (owned.destination == carrier->name()) mine.push_back(owned);
     adopt(*carrier, mine);
     carrier->keep_only(std::move(mine));
+    if (const auto changes = pulse.changes.find(carrier->name()); changes != pulse.changes.end())
+      carrier->note(changes->second, pulse.paused.contains(carrier->name()));
   }
   trust_.extend(sent + lease - lease / 5);  // After keep_only(); see Trust.
   share_out(pulse);

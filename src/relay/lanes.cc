@@ -22,10 +22,10 @@ std::uint32_t Lanes::free_serial() {
   return last_serial_;
 }
 
-Lane& Lanes::open(Lease lease) {
+Lane& Lanes::open(const Opened& opened, const Lane::Options& options, Steady now) {
   const std::uint32_t serial = free_serial();
   auto& lane = by_serial_[serial];
-  lane = std::make_unique<Lane>(std::move(lease), serial);
+  lane = std::make_unique<Lane>(opened, serial, options, now);
   return *lane;
 }
 

@@ -13,7 +13,7 @@ namespace waybill {
 // still holds events of it departs: it lives on, out of sight, until the sink has answered for them. Not thread-safe.
 class Lanes {
  public:
-  Lane& open(Lease lease);
+  Lane& open(const Opened& opened, const Lane::Options& options, Steady now);
   void drop(const Lane& lane);
   // The sink has let go of everything: nothing will be answered any more.
   void clear();

@@ -93,7 +93,7 @@ TEST_F(RelayTest, AFailureHoldsItsKeyAndIsTriedAgain) {
   enqueue("a", 1);
   enqueue("a", 2);
   enqueue("b", 3);
-  script_.next["1"] = {Kind::retry, Kind::unknown, Kind::rejected};
+  script_.next["1"] = {Kind::retry, Kind::unknown, Kind::retry};
   const auto relay = this->relay(script_);
   settle_down(*relay, 1);
   EXPECT_EQ((Names{"3"}), script_.delivered);
@@ -121,7 +121,6 @@ TEST_F(RelayTest, MatchDecidesWhatADestinationGets) {
   const auto relay = this->relay(script_, {.name = "out", .match = {.topic = {"patient.*"}}});
   settle_down(*relay);
   EXPECT_EQ((Names{"1", "3"}), script_.delivered);
-  EXPECT_EQ(1U, relay->counts("out").skipped);
   EXPECT_EQ(0, pending());
 }
 
@@ -230,7 +229,7 @@ TEST_F(RelayTest, ARelayThatCannotRenewItsLeaseStopsPublishing) {
   EXPECT_EQ((Names{"1"}), script_.delivered);
 }
 
-TEST_F(RelayTest, AnEventThatExpiresWhileItWaitsIsSkipped) {
+TEST_F(RelayTest, AnEventThatExpiresWhileItWaitsIsNotDelivered) {
   Event event;
   event.topic = "t";
   event.key = "a";
@@ -250,7 +249,6 @@ TEST_F(RelayTest, AnEventThatExpiresWhileItWaitsIsSkipped) {
   script_.answers = true;
   settle_down(*relay);
   EXPECT_EQ((Names{"1", "3"}), script_.delivered);
-  EXPECT_EQ(1U, relay->counts("out").skipped);
   EXPECT_EQ(0, pending());
 }
 

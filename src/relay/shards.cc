@@ -48,6 +48,12 @@ void Shards::news() noexcept {
   idle_ = false;
 }
 
+void Shards::note(std::int64_t changes, bool paused) {
+  const std::lock_guard lock(mutex_);
+  orders_.changes = changes;
+  orders_.paused = paused;
+}
+
 std::vector<Lease> Shards::held() const {
   const std::lock_guard lock(mutex_);
   std::map<std::int32_t, Lease> leases = orders_.grants;
@@ -100,12 +106,35 @@ Shards::Followed Shards::follow() {
     const auto place = by_number_.find(number);
     if (place == by_number_.end() || place->second.returning) continue;
     place->second.returning = true;
-    if (place->second.lane) place->second.lane->abandon_rest();
+    if (place->second.lane && !place->second.stale) place->second.lane->abandon_rest();
     ++followed.orders;
   }
   if (orders.news)
     for (auto& [number, shard] : by_number_) shard.hungry = true;
+  if (orders.paused) paused_ = *orders.paused;
+  if (orders.changes && changes_.value_or(*orders.changes) != *orders.changes) followed.orders += make_stale();
+  if (orders.changes) changes_ = orders.changes;
   return followed;
+}
+
+std::size_t Shards::make_stale() {
+  std::size_t made = 0;
+  for (auto& [number, shard] : by_number_) {
+    if (shard.stage != Shard::Stage::open || shard.ending()) continue;
+    shard.stale = true;
+    shard.lane->abandon_rest();
+    ++made;
+  }
+  return made;
+}
+
+Shard Shards::begin_anew(std::int32_t number) {
+  const std::lock_guard lock(mutex_);
+  Shard& shard = by_number_.at(number);
+  WAYBILL_ASSERT(shard.stage == Shard::Stage::open);
+  const Shard before = shard;
+  shard = {.lease = before.lease};
+  return before;
 }
 
 // An open shard knows its own term, so a newer one means that it was lost and came back: nothing that was read is good
@@ -146,6 +175,7 @@ void Shards::break_all() {
   const std::lock_guard lock(mutex_);
   for (auto& [number, shard] : by_number_) {
     shard.stage = Shard::Stage::broken;
+    shard.stale = false;
     shard.lane = nullptr;
   }
 }

@@ -30,8 +30,11 @@ struct Shard {
   Stage stage = Stage::granted;
   bool returning = false;  // To be finished, settled and given back.
   bool hungry = true;      // May have more to read. Means nothing while returning.
+  bool stale = false;      // A person has changed something: to be finished, settled and begun anew.
+  bool at_limit = false;   // As said last.
   Lane* lane = nullptr;    // iff open
 
+  bool ending() const { return returning || stale; }
   bool wants_to_read() const { return hungry && !returning; }
 };
 
@@ -50,6 +53,8 @@ class Shards {
   void keep_only(std::vector<Lease> mine);
   // There may be something to read.
   void news() noexcept;
+  // How often people have changed something in the store (Pulse::changes), and whether nothing is to be published.
+  void note(std::int64_t changes, bool paused);
 
   std::vector<Lease> held() const;  // Granted, and neither returned nor lost.
   std::vector<Lease> kept() const;  // Held, and not on their way back.
@@ -70,6 +75,9 @@ class Shards {
   void open(std::int32_t shard, const Lease& lease, Lane& lane);
   // All that are open, or were about to be, have to be begun again. Their lanes are to be dropped before.
   void break_all();
+  bool paused() const { return paused_; }
+  // An open shard is to be begun as if it had just been granted; returns what it was.
+  Shard begin_anew(std::int32_t shard);
   // Not held from now on; returns what it was.
   std::optional<Shard> forget(std::int32_t shard);
   void forget_all();
@@ -92,15 +100,21 @@ class Shards {
     std::map<std::int32_t, Lease> grants{};
     std::set<std::int32_t> returns{};
     bool news = false;
+    std::optional<std::int64_t> changes{};
+    std::optional<bool> paused{};
   };
 
   void keep(const std::vector<Lease>& mine, Followed& followed);
   bool take(const Lease& lease, Followed& followed);
+  std::size_t make_stale();
 
   mutable std::mutex mutex_;
   Orders orders_;       // guarded by mutex_
   bool waits_ = false;  // guarded by mutex_
   bool idle_ = false;   // guarded by mutex_
+  // The carrier's own.
+  std::optional<std::int64_t> changes_;
+  bool paused_ = false;
   // Written by the carrier's thread alone; which there are, `lease`, `stage` and `returning` only under mutex_.
   std::map<std::int32_t, Shard> by_number_;
 };

@@ -13,7 +13,7 @@ Lease lease(std::int32_t shard, std::int64_t term) {
 
 class ShardsTest : public testing::Test {
  protected:
-  void open(std::int32_t shard, std::int64_t term) { shards_.open(shard, lease(shard, term), lanes_.open({})); }
+  void open(std::int32_t shard, std::int64_t term) { shards_.open(shard, lease(shard, term), lanes_.open({}, {}, {})); }
 
   Lanes lanes_;
   Shards shards_;
@@ -90,9 +90,9 @@ TEST_F(ShardsTest, AReportDoesNotHideWhatWasOrderedMeanwhile) {
 
 TEST(LanesTest, SerialsComeRoundAndPassOverThoseInUse) {
   Lanes lanes;
-  Lane& first = lanes.open({.shard = 1});
+  Lane& first = lanes.open({.lease = {.shard = 1}}, {}, {});
   const std::uint64_t ticket = lanes.ticket(first, 3);
-  for (int i = 0; i < 200'000; ++i) lanes.drop(lanes.open({.shard = 2}));
+  for (int i = 0; i < 200'000; ++i) lanes.drop(lanes.open({.lease = {.shard = 2}}, {}, {}));
   const auto answered = lanes.answered(ticket);
   EXPECT_EQ(&first, answered.lane);
   EXPECT_EQ(3U, answered.position);

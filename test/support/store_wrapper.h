@@ -47,6 +47,8 @@ class WrappedStore : public Store {
   std::unique_ptr<Writer> writer() override { return target_.writer(); }
   std::unique_ptr<Inspector> inspector() override { return target_.inspector(); }
   std::unique_ptr<Follower> follow() override { return target_.follow(); }
+  std::unique_ptr<Operator> operate() override { return target_.operate(); }
+  std::unique_ptr<Upkeep> upkeep() override { return target_.upkeep(); }
   std::string describe() const override { return target_.describe(); }
 
   std::unique_ptr<Membership> join(const RelayIdentity& relay) override {
@@ -63,7 +65,7 @@ class WrappedStore : public Store {
    public:
     WrappedSession(WrappedStore& store, std::string destination, std::unique_ptr<Session> target)
         : store_(store), destination_(std::move(destination)), target_(std::move(target)) {}
-    std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) override {
+    std::vector<Opened> open(std::span<const Lease> leases, Start start, bool again) override {
       return store_.run(call("open"), [&] { return target_->open(leases, start, again); });
     }
     void close(std::span<const std::int32_t> shards) override { target_->close(shards); }
@@ -71,6 +73,9 @@ class WrappedStore : public Store {
       Reading reading = store_.run(call("exchange"), [&] { return target_->exchange(settled, appetite); });
       if (store_.on_reading) store_.on_reading(reading);
       return reading;
+    }
+    Fetched fetch(std::span<const Wanted> wanted) override {
+      return store_.run(call("fetch"), [&] { return target_->fetch(wanted); });
     }
     void keep_up() override {
       store_.run(call("keep_up"), [&] { target_->keep_up(); });
