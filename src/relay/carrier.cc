@@ -60,8 +60,7 @@ void Carrier::news() noexcept {
 }
 
 void Carrier::note(std::int64_t changes, bool paused) {
-  shards_.note(changes, paused);
-  waker_.wake();
+  if (shards_.note(changes, paused)) waker_.wake();
 }
 
 RelayCounts Carrier::counts() const {

@@ -48,10 +48,11 @@ void Shards::news() noexcept {
   idle_ = false;
 }
 
-void Shards::note(std::int64_t changes, bool paused) {
+bool Shards::note(std::int64_t changes, bool paused) {
   const std::lock_guard lock(mutex_);
-  orders_.changes = changes;
-  orders_.paused = paused;
+  const bool news = notes_.changes != changes || notes_.paused != paused;
+  notes_ = {.changes = changes, .paused = paused};
+  return news;
 }
 
 std::vector<Lease> Shards::held() const {
@@ -111,9 +112,8 @@ Shards::Followed Shards::follow() {
   }
   if (orders.news)
     for (auto& [number, shard] : by_number_) shard.hungry = true;
-  if (orders.paused) paused_ = *orders.paused;
-  if (orders.changes && changes_.value_or(*orders.changes) != *orders.changes) followed.orders += make_stale();
-  if (orders.changes) changes_ = orders.changes;
+  if (followed_.changes && followed_.changes != notes_.changes) followed.orders += make_stale();
+  followed_ = notes_;
   return followed;
 }
 

@@ -54,7 +54,8 @@ class Shards {
   // There may be something to read.
   void news() noexcept;
   // How often people have changed something in the store (Pulse::changes), and whether nothing is to be published.
-  void note(std::int64_t changes, bool paused);
+  // Returns whether that is news.
+  bool note(std::int64_t changes, bool paused);
 
   std::vector<Lease> held() const;  // Granted, and neither returned nor lost.
   std::vector<Lease> kept() const;  // Held, and not on their way back.
@@ -75,7 +76,7 @@ class Shards {
   void open(std::int32_t shard, const Lease& lease, Lane& lane);
   // All that are open, or were about to be, have to be begun again. Their lanes are to be dropped before.
   void break_all();
-  bool paused() const { return paused_; }
+  bool paused() const { return followed_.paused; }
   // An open shard is to be begun as if it had just been granted; returns what it was.
   Shard begin_anew(std::int32_t shard);
   // Not held from now on; returns what it was.
@@ -100,8 +101,10 @@ class Shards {
     std::map<std::int32_t, Lease> grants{};
     std::set<std::int32_t> returns{};
     bool news = false;
+  };
+  struct Notes {
     std::optional<std::int64_t> changes{};
-    std::optional<bool> paused{};
+    bool paused = false;
   };
 
   void keep(const std::vector<Lease>& mine, Followed& followed);
@@ -112,9 +115,8 @@ class Shards {
   Orders orders_;       // guarded by mutex_
   bool waits_ = false;  // guarded by mutex_
   bool idle_ = false;   // guarded by mutex_
-  // The carrier's own.
-  std::optional<std::int64_t> changes_;
-  bool paused_ = false;
+  Notes notes_;         // guarded by mutex_
+  Notes followed_;      // The carrier's own: the notes it has followed.
   // Written by the carrier's thread alone; which there are, `lease`, `stage` and `returning` only under mutex_.
   std::map<std::int32_t, Shard> by_number_;
 };
