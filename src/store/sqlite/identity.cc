@@ -96,6 +96,11 @@ void bind_files(const SqliteFiles& files, const Database& log, const Database& s
       .run();
 }
 
+bool is_same_log(const Database& log, const Database& state) {
+  const auto ours = in_state(state);
+  return ours && ours->log_id == in_log(log).log_id;
+}
+
 bool is_copy(const SqliteFiles& files, const Database& state) {
   const auto ours = in_state(state);
   return ours && ours->log_inode != inode(files.log_path);

@@ -23,6 +23,8 @@ void bind_files(const SqliteFiles& files, const Database& log, const Database& s
 // What speaks against them, in words; nothing if nothing does.
 std::string estrangement(const SqliteFiles& files, const Database& log, const Database& state);
 
+bool is_same_log(const Database& log, const Database& state);
+
 // Is the log another file than when they were bound?
 bool is_copy(const SqliteFiles& files, const Database& state);
 

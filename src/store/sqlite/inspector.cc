@@ -126,6 +126,11 @@ class SqliteInspector final : public Inspector {
       findings.push_back({Level::problem, "identity", "the log is a copy: nothing is published from it",
                           "run 'waybill anchor', then resume the destinations"});
     }
+    for (const std::string& name : placed_destinations(state_)) {
+      const Place place = *newest_place(state_, name);
+      if (!still_there(log_, place))
+        findings.push_back({Level::problem, "identity", no_longer_there(*files_, log_, name, place), ""});
+    }
     return findings;
   }
 
