@@ -224,31 +224,39 @@ void Cleaner::clean_dedup(Cleaned& done) {
 // --- Our own file
 
 void Cleaner::clean_state(Cleaned& done) {
-  done.dead.value =
-      delete_some(fmt::format("DELETE FROM undelivered WHERE (destination, seq) IN ({} LIMIT ?2)", dead_rows),
-                  dead_limit_, done.more);
-  // `?1` binds in each of them, so that all are run the same way.
+  done.dead.value = delete_some(dead_rows,
+                                "DELETE FROM undelivered WHERE destination = ?2 AND seq = ?3 AND standing IN ('dead', "
+                                "'dismissed', 'expired') AND NOT blocks AND changed_at < ?1",
+                                dead_limit_, done.more);
   delete_some(
-      "DELETE FROM kept WHERE seq IN (SELECT seq FROM kept WHERE ?1 <> '' AND NOT EXISTS "
-      "(SELECT 1 FROM undelivered u WHERE u.seq = kept.seq) LIMIT ?2)",
+      "SELECT '', seq FROM kept WHERE ?1 <> '' AND NOT EXISTS (SELECT 1 FROM undelivered u WHERE u.seq = kept.seq)",
+      "DELETE FROM kept WHERE ?1 <> '' AND ?2 = '' AND seq = ?3 AND NOT EXISTS "
+      "(SELECT 1 FROM undelivered WHERE seq = ?3)",
       events_limit_, done.more);
   delete_some(
-      "DELETE FROM attempt WHERE entry IN (SELECT entry FROM attempt WHERE at < ?1 AND NOT EXISTS "
-      "(SELECT 1 FROM undelivered u WHERE u.destination = attempt.destination AND u.seq = attempt.seq) "
-      "ORDER BY entry LIMIT ?2)",
-      events_limit_, done.more);
+      "SELECT '', entry FROM attempt WHERE at < ?1 AND NOT EXISTS (SELECT 1 FROM undelivered u "
+      "WHERE u.destination = attempt.destination AND u.seq = attempt.seq) ORDER BY entry",
+      "DELETE FROM attempt WHERE ?1 <> '' AND ?2 = '' AND entry = ?3", events_limit_, done.more);
   clean_cursors(done.more);
 }
 
-std::int64_t Cleaner::delete_some(const std::string& sql, const std::string& limit, bool& more) {
+// `find` may take long, so it is no part of a transaction; `out` deletes a row that it found, if it still may go. ?1 is
+// the limit for both.
+std::int64_t Cleaner::delete_some(std::string_view find, std::string_view out, const std::string& limit, bool& more) {
+  Query found = state_.query(fmt::format("{} LIMIT {}", find, batch_rows_max));
+  Query gone = state_.query(out);
   std::int64_t deleted = 0;
   for (int i = 0; i < batches_max; ++i) {
+    std::vector<std::pair<std::string, std::int64_t>> rows;
+    found.bind(1, limit);
+    while (found.step()) rows.emplace_back(found.text(0), found.integer(1));
+    if (rows.empty()) return deleted;
     Transaction transaction(state_);
-    state_.query(sql).bind(1, limit).bind(2, batch_rows_max).run();
-    const int changes = sqlite3_changes(state_.raw());
+    for (const auto& [name, number] : rows) {
+      gone.bind(1, limit).bind(2, name).bind(3, number).run();
+      deleted += sqlite3_changes(state_.raw());
+    }
     transaction.commit();
-    deleted += changes;
-    if (changes < batch_rows_max) return deleted;
   }
   more = true;
   return deleted;

@@ -38,7 +38,7 @@ class Cleaner {
   bool all_kept(const Batch& batch) const;
   void clean_dedup(Cleaned& done);
   void clean_state(Cleaned& done);
-  std::int64_t delete_some(const std::string& sql, const std::string& limit, bool& more);
+  std::int64_t delete_some(std::string_view find, std::string_view out, const std::string& limit, bool& more);
   void clean_cursors(bool& more);
 
   const Database& log_;

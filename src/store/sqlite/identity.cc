@@ -1,6 +1,7 @@
 #include "store/sqlite/identity.h"
 
 #include <optional>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/stat.h>
@@ -104,6 +105,15 @@ bool is_same_log(const Database& log, const Database& state) {
 bool is_copy(const SqliteFiles& files, const Database& state) {
   const auto ours = in_state(state);
   return ours && ours->log_inode != inode(files.log_path);
+}
+
+OpenedFiles::OpenedFiles(const SqliteFiles& files)
+    : files_(files), log_inode_(inode(files.log_path)), state_inode_(inode(files.state_path)) {}
+
+void OpenedFiles::check() const {
+  for (const auto& [path, was] : {std::pair(&files_.log_path, log_inode_), std::pair(&files_.state_path, state_inode_)})
+    if (inode(*path) != was)
+      throw Error(Remedy::retry, fmt::format("sqlite:{}: was replaced or removed while it was open", *path));
 }
 
 bool still_there(const Database& log, const Place& place) {

@@ -28,6 +28,20 @@ bool is_same_log(const Database& log, const Database& state);
 // Is the log another file than when they were bound?
 bool is_copy(const SqliteFiles& files, const Database& state);
 
+// A file may be replaced or removed while we have it open; what is read and written then is nobody's.
+class OpenedFiles {
+ public:
+  explicit OpenedFiles(const SqliteFiles& files);
+  // Throws Error(retry) if one of them is not the file any more that it was: whoever opens them anew sees what is
+  // there.
+  void check() const;
+
+ private:
+  const SqliteFiles& files_;
+  std::int64_t log_inode_;
+  std::int64_t state_inode_;
+};
+
 // Is the log still one in which everything up to this place was there to be settled?
 bool still_there(const Database& log, const Place& place);
 std::string no_longer_there(const SqliteFiles& files, const Database& log, const std::string& destination,

@@ -48,11 +48,13 @@ class SqliteMembership final : public Membership {
         log_(files_->open_log()),
         state_(files_->open_state()),
         news_(log_.query("SELECT seq FROM sqlite_sequence WHERE name = 'waybill_event'")),
-        watch_(files_->log_path) {
+        watch_(files_->log_path),
+        opened_(*files_) {
     bind_files(*files_, log_, state_);
   }
 
   Pulse beat(std::span<const std::string> destinations) override {
+    opened_.check();
     say_alive(destinations);
     Pulse pulse{.next_expiry = relay_.lease, .news = poll()};
     const bool copy = notice_copy();
@@ -142,7 +144,6 @@ class SqliteMembership final : public Membership {
             .seq_when_taken = query.integer(5)};
   }
 
-  // The log may be replaced while we work on it, too.
   bool notice_copy() {
     const bool copy = is_copy(*files_, state_);
     if (copy && !std::exchange(copy_, true))
@@ -181,6 +182,7 @@ class SqliteMembership final : public Membership {
   Database state_;
   Query news_;
   FileWatch watch_;
+  const OpenedFiles opened_;
   std::int64_t seen_ = 0;
   bool copy_ = false;
 };

@@ -85,11 +85,13 @@ class SqliteOperator final : public Operator {
   }
 
   Count rewind(const Operation& operation, const std::string& destination, const RewindTo& to, bool dry) override {
-    Transaction transaction(state_);  // Clean deletes nothing meanwhile.
     if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
+    std::int64_t first = first_to_send(to);  // This may take long,
+    Transaction transaction(state_);         // and from here on clean deletes nothing.
+    if (!id_in_log(log_, first)) first = first_to_send(to);
     const auto now = newest_place(state_, destination);
     if (!now) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
-    Place place{.turn = now->turn + 1, .seq = first_to_send(to) - 1};
+    Place place{.turn = now->turn + 1, .seq = first - 1};
     if (place.seq >= now->seq)
       throw Error(Remedy::fix_input, fmt::format("'{}' has not come to that place yet", destination));
     const Count again = count_between(place.seq, now->seq);
@@ -112,19 +114,20 @@ class SqliteOperator final : public Operator {
   }
 
   Count forget(const Operation& operation, const std::string& destination, bool dry) override {
+    if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
     Count left;
+    left.value = count({.destination = destination,
+                        .standings = {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held}});
     {
       Transaction transaction(state_);
-      if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
       const auto place = newest_place(state_, destination);
       if (!place) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
       if (is_served(destination))
         throw Error(Remedy::fix_input, fmt::format("a relay serves '{}'; take it out of the configuration and restart "
                                                    "the relay first",
                                                    destination));
-      left = count_between(place->seq, INT64_MAX);
-      left.value += count({.destination = destination,
-                           .standings = {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held}});
+      const Count pending = count_between(place->seq, INT64_MAX);
+      left = {.value = left.value + pending.value, .exact = pending.exact};
       if (dry) return left;
       for (const char* sql :
            {"DELETE FROM cursor WHERE destination = ?1", "DELETE FROM undelivered WHERE destination = ?1",

@@ -37,7 +37,9 @@ class SqliteSession final : public Session {
         destination_(std::move(destination)),
         log_(files_->open_log()),
         state_(files_->open_state()),
+        opened_(*files_),
         finder_(log_, state_),
+        id_(log_.query("SELECT id FROM waybill_event WHERE seq = ?1")),
         read_(log_.query(
             fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns))),
         put_(state_.query(
@@ -79,6 +81,7 @@ class SqliteSession final : public Session {
   void close(std::span<const std::int32_t> /*shards*/) override {}
 
   Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override {
+    opened_.check();
     Reading reading;
     if (!settled.empty() && !save(settled)) {
       reading.lost.push_back(0);
@@ -198,9 +201,12 @@ class SqliteSession final : public Session {
   }
 
   void put(const Undelivered& row, Time now) {
-    // One that is not new has its id.
-    std::string id = row.seq > settled_ ? id_in_log(log_, row.seq).value_or("") : "";
-    if (const auto parsed = EventId::parse(id)) id = parsed->to_string();
+    std::string id;
+    if (row.seq > settled_) {  // One that is not new has its id.
+      if (id_.bind(1, row.seq).step()) id = id_.text(0);
+      id_.reset();
+      if (const auto parsed = EventId::parse(id)) id = parsed->to_string();
+    }
     put_.bind(1, destination_)
         .bind(2, row.seq)
         .bind(3, id)
@@ -325,7 +331,9 @@ class SqliteSession final : public Session {
   const std::string destination_;
   Database log_;
   Database state_;
+  const OpenedFiles opened_;
   EventFinder finder_;
+  Query id_;
   Query read_;
   Query put_;
   Query end_;

@@ -51,6 +51,8 @@ CREATE INDEX undelivered_key ON undelivered (destination, key, seq) WHERE blocks
 CREATE INDEX undelivered_due ON undelivered (destination, due)
   WHERE key = 0 AND standing IN ('retrying', 'blocked', 'scheduled');
 CREATE INDEX undelivered_standing ON undelivered (destination, standing);
+CREATE INDEX undelivered_ended ON undelivered (changed_at)
+  WHERE standing IN ('dead', 'dismissed', 'expired') AND NOT blocks;
 CREATE INDEX undelivered_seq ON undelivered (seq);
 
 CREATE TABLE attempt (

@@ -461,6 +461,18 @@ TEST_F(UpkeepTest, ACopyPublishesNothingUntilItIsAnchored) {
   EXPECT_FALSE(store->upkeep()->anchor(operation(), true).needed);
 }
 
+TEST_F(UpkeepTest, AFileReplacedUnderARelayIsNoticed) {
+  enqueue(2);
+  settle_all();
+  const Worker relay = worker();
+  const std::string backup = root + "/backup.db";
+  store.reset();
+  std::filesystem::copy(path("one"), backup);
+  std::filesystem::rename(backup, path("one"));
+  EXPECT_THROW(relay.beat(), Error);
+  EXPECT_THROW(relay.read(), Error) << "what it would read is in no file that has a name";
+}
+
 TEST_F(UpkeepTest, ALostFileOfOursIsNoticed) {
   enqueue(3);
   settle_all();
