@@ -223,10 +223,12 @@ class SqliteSession final : public Session {
   }
 
   void bury(std::uint64_t key, Time now) {
+    // By itself SQLite does not look through the index of what it changes, but through all of the destination.
     state_
         .query(
             "UPDATE undelivered SET standing = 'dead', blocks = 0, changed_at = ?3, "
-            "error = 'buried with an earlier event of its key' WHERE destination = ?1 AND key = ?2 AND blocks")
+            "error = 'buried with an earlier event of its key' WHERE destination = ?1 AND seq IN "
+            "(SELECT seq FROM undelivered INDEXED BY undelivered_key WHERE destination = ?1 AND key = ?2 AND blocks)")
         .bind(1, destination_)
         .bind(2, static_cast<std::int64_t>(key))
         .bind(3, to_rfc3339(now))
