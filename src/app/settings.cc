@@ -21,6 +21,10 @@ constexpr std::array log_levels{Choice<LogLevel>{"debug", LogLevel::debug}, Choi
 constexpr std::array log_formats{Choice<LogFormat>{"logfmt", LogFormat::logfmt},
                                  Choice<LogFormat>{"json", LogFormat::json}};
 constexpr std::array starts{Choice<Start>{"beginning", Start::beginning}, Choice<Start>{"now", Start::now}};
+constexpr std::array dead_policies{Choice<OnDead>{"continue", OnDead::go_on}, Choice<OnDead>{"block", OnDead::block},
+                                   Choice<OnDead>{"bury-key", OnDead::bury_key}};
+constexpr std::array unknown_policies{Choice<OnUnknown>{"resend", OnUnknown::resend},
+                                      Choice<OnUnknown>{"hold", OnUnknown::hold}};
 
 constexpr std::size_t name_bytes_max = 63;
 
@@ -79,8 +83,10 @@ RetryPolicy read_retry(Section retry, RetryPolicy fallback) {
                                       "Wait before the second attempt, at most; doubles from then on");
   policy.max_delay = retry.duration("max_delay", fallback.max_delay, {1ms, 24h * 7}, "Longest wait between attempts");
   if (policy.first_delay > policy.max_delay) retry.refuse("max_delay", "must not be shorter than first_delay");
-  const auto attempts = retry.limit("attempts", std::nullopt, {1, 1'000'000}, "Attempts, the first included");
-  if (attempts) retry.warn("attempts", "does not count yet: this version tries until an event is delivered");
+  const auto fallback_attempts = fallback.attempts > 0 ? std::optional<std::int64_t>(fallback.attempts) : std::nullopt;
+  policy.attempts = static_cast<int>(
+      retry.limit("attempts", fallback_attempts, {1, 1'000'000}, "Attempts, the first included; or \"unlimited\"")
+          .value_or(0));
   return policy;
 }
 
@@ -112,6 +118,20 @@ Listen read_listen(Section& root, const Listen& fallback) {
   return listen;
 }
 
+void read_failure(Section& section, DestinationOptions& options) {
+  options.on_dead = section.choice("on_dead", options.on_dead, dead_policies,
+                                   "What becomes of a key when one of its events is given up");
+  options.on_unknown =
+      section.choice("on_unknown", options.on_unknown, unknown_policies,
+                     "What becomes of an event that may have arrived: resend (at least once), hold (at "
+                     "most once)");
+  options.blocked_per_key_max =
+      section.integer("blocked_per_key_max", options.blocked_per_key_max, {1, 100'000'000},
+                      "Events of one key that may wait behind a failed one; then the shard stands still");
+  options.blocked_max =
+      section.integer("blocked_max", options.blocked_max, {1, 100'000'000}, "The same for all keys of one relay");
+}
+
 Destination read_destination(Section& section, const RetryPolicy& retry) {
   Destination destination;
   destination.options.name = section.name();
@@ -123,6 +143,7 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
   destination.options.start =
       section.choice("start", destination.options.start, starts, "Where it begins when the store has never seen it");
   destination.options.retry = read_retry(section.section("retry"), retry);
+  read_failure(section, destination.options);
   if (destination.type.empty()) {
     section.ignore_rest();
   } else {

@@ -127,7 +127,7 @@ class LaneTest : public testing::Test {
   std::string go() {
     std::string names;
     lane_->release_due(now_);
-    const auto wanted = lane_->wanted(now_, 100);
+    const auto wanted = lane_->wanted(100);
     lane_->take_in(table_.fetch(wanted, now_), wanted, now_);
     while (const auto position = lane_->next(now_)) names += handed_out(*position);
     if (const auto position = lane_->next_alone()) names += std::string("alone ") + handed_out(*position);
@@ -543,7 +543,7 @@ RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
   };
   const auto hand_out = [&] {
     lane->release_due(now);
-    const auto wanted = lane->wanted(now, 100);
+    const auto wanted = lane->wanted(100);
     lane->take_in(table.fetch(wanted, now), wanted, now);
     while (const auto position = lane->next_suspect()) took(*position);
     while (const auto position = lane->next(now)) took(*position);
