@@ -10,30 +10,12 @@
 #include "waybill/error.h"
 
 #include "enqueue/columns.h"
+#include "enqueue/database_error.h"
 
 namespace waybill {
 namespace {
 
 using Result = std::unique_ptr<PGresult, decltype(&PQclear)>;
-
-Remedy remedy_of(std::string_view state) {
-  const std::string_view kind = state.substr(0, 2);
-  if (kind == "08" || kind == "53" || kind == "57" || state == "40001" || state == "40P01" || state == "55P03")
-    return Remedy::retry;
-  return kind == "22" || kind == "23" ? Remedy::fix_input : Remedy::fix_config;
-}
-
-// Only the primary message: the details of a failed check would show the row, payload and all.
-[[noreturn]] void fail(PGconn* connection, const PGresult* result) {
-  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-  const char* message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-  if (!state) throw Error(Remedy::retry, fmt::format("enqueue: {}", PQerrorMessage(connection)));
-  const std::string_view code = state;
-  std::string_view remedy;
-  if (code == "42P01" || code == "3F000") remedy = "; run 'waybill migrate' on this database";
-  if (code == "42501") remedy = "; grant this user the role waybill_enqueue";
-  throw Error(remedy_of(code), fmt::format("enqueue: {}{}", message ? message : "failed", remedy));
-}
 
 Result run(PGconn* connection, const Statement& statement) {
   std::vector<const char*> values;
@@ -48,7 +30,8 @@ Result run(PGconn* connection, const Statement& statement) {
                              lengths.data(), formats.data(), 0),
                 &PQclear);
   const ExecStatusType status = PQresultStatus(result.get());
-  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(connection, result.get());
+  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+    throw postgres_error("enqueue", connection, result.get());
   return result;
 }
 

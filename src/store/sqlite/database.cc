@@ -5,51 +5,15 @@
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "enqueue/database_error.h"
 
 namespace waybill {
 namespace {
 
 constexpr int busy_timeout_ms = 5'000;
 
-Remedy remedy_of(int code) {
-  switch (code & 0xFF) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_FULL:
-    case SQLITE_IOERR:
-    case SQLITE_NOMEM:
-      return Remedy::retry;
-    case SQLITE_CONSTRAINT:
-      return Remedy::fix_input;
-    default:
-      return Remedy::fix_config;
-  }
-}
-
-std::string way_out(int code, std::string_view text) {
-  switch (code & 0xFF) {
-    case SQLITE_NOTADB:
-      return "; name another file, this one is no SQLite database";
-    case SQLITE_CORRUPT:
-      return "; restore it from a backup";
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-      return "; the file and its folder must be writable";
-    case SQLITE_CANTOPEN:
-      return "; the folder must exist and be accessible";
-    case SQLITE_FULL:
-      return "; make room on the disk";
-    default:
-      break;
-  }
-  if (text.find("no such table") != std::string_view::npos) return "; run 'waybill migrate' on it";
-  return "";
-}
-
 [[noreturn]] void raise(sqlite3* connection, std::string_view where) {
-  const int code = connection ? sqlite3_extended_errcode(connection) : SQLITE_NOMEM;
-  const std::string text = connection ? sqlite3_errmsg(connection) : "out of memory";
-  throw Error(remedy_of(code), fmt::format("sqlite:{}: {}{}", where, text, way_out(code, text)));
+  throw sqlite_error(fmt::format("sqlite:{}", where), connection);
 }
 
 }  // namespace
