@@ -86,7 +86,6 @@ PgDatabase::PgDatabase(PostgresOptions the_options, Log the_log)
 
 PgConnection PgDatabase::connect(const std::string& purpose) const {
   PgConnection connection(options.url, purpose);
-  connection.pooled();
   const PgQuery check{"check", filled_in(postgres_sql::check, "schema", options.schema)};
   const PgRows rows = connection.run({&check});
   const auto oldest_program = rows.integer(0, 1);
