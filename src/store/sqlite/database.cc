@@ -1,10 +1,13 @@
 #include "store/sqlite/database.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "base/time_text.h"
 #include "enqueue/database_error.h"
 
 namespace waybill {
@@ -14,6 +17,13 @@ constexpr int busy_timeout_ms = 5'000;
 
 [[noreturn]] void raise(sqlite3* connection, std::string_view where) {
   throw sqlite_error(fmt::format("sqlite:{}", where), connection);
+}
+
+// There are payloads in it. What SQLite puts beside a database has the same rights. Only a new file is opened here:
+// closing a descriptor of one that is in use would drop SQLite's locks on it. Where it cannot be made, SQLite says why.
+void make_private(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) ::close(fd);
 }
 
 }  // namespace
@@ -70,10 +80,15 @@ std::string_view Query::text(int column) const {
   return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
 }
 
+std::optional<Time> Query::time(int column) const {
+  return null(column) ? std::nullopt : parse_rfc3339(text(column));
+}
+
 Database::Database(const std::string& path, Mode mode) : connection_(nullptr, &sqlite3_close), path_(path) {
   const int flags = mode == Mode::read    ? SQLITE_OPEN_READONLY
                     : mode == Mode::write ? SQLITE_OPEN_READWRITE
                                           : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  if (mode == Mode::create) make_private(path);
   sqlite3* raw = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   connection_.reset(raw);
