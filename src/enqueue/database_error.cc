@@ -41,6 +41,7 @@ std::string_view way_out(std::string_view state) {
   if (state == "42501") return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …)";
   if (state == "25006") return "; this is a read-only standby: name the primary";
   if (state == "53100") return "; make room on the server's disk";
+  if (state == "53200") return "; lock fewer keys in one transaction, or raise max_locks_per_transaction";
   return "";
 }
 

@@ -49,28 +49,6 @@ std::string key_of(const Event& event) {
   return !event.key.empty() ? event.key : event.aggregate.type + '/' + event.aggregate.id;
 }
 
-// A lock for each key, in the order of the locks' own numbers: two calls cannot wait for each other.
-void lock_keys(PGconn* connection, std::span<const Event> events) {
-  std::set<std::pair<std::string, std::string>> keys;
-  for (const Event& event : events)
-    if (!event.key.empty() || !event.aggregate.type.empty()) keys.insert({event.tenant, key_of(event)});
-  if (keys.empty()) return;
-  Statement statement;
-  std::string rows;
-  for (const auto& [tenant, key] : keys) {
-    statement.parameters.push_back({.value = tenant});
-    statement.parameters.push_back({.value = key});
-    const std::size_t count = statement.parameters.size();
-    rows += fmt::format("{}(${}::text, ${}::text)", rows.empty() ? "" : ", ", count - 1, count);
-  }
-  statement.sql = fmt::format(
-      "SELECT pg_advisory_xact_lock(k.number) FROM (SELECT DISTINCT hashtextextended(v.key, "
-      "hashtextextended(v.tenant, 1)) "
-      "AS number FROM (VALUES {}) v (tenant, key) ORDER BY 1) k",
-      rows);
-  run(connection, statement);
-}
-
 void append_element(std::string& array, const std::optional<std::string>& value, bool bytes) {
   if (array.size() > 1) array += ',';
   if (!value) {
@@ -88,6 +66,27 @@ void append_element(std::string& array, const std::optional<std::string>& value,
     }
   }
   array += '"';
+}
+
+// A lock for each key, in the order of the locks' own numbers: two calls cannot wait for each other. In one statement,
+// as arrays: so the order holds for all of them, and there is no limit to how many.
+void lock_keys(PGconn* connection, std::span<const Event> events) {
+  std::set<std::pair<std::string, std::string>> keys;
+  for (const Event& event : events)
+    if (!event.key.empty() || !event.aggregate.type.empty()) keys.insert({event.tenant, key_of(event)});
+  if (keys.empty()) return;
+  std::string tenants = "{";
+  std::string names = "{";
+  for (const auto& [tenant, key] : keys) {
+    append_element(tenants, tenant, false);
+    append_element(names, key, false);
+  }
+  run(connection,
+      {.sql = "SELECT pg_catalog.pg_advisory_xact_lock(k.number) FROM (SELECT DISTINCT pg_catalog.hashtextextended("
+              "v.key, pg_catalog.hashtextextended(v.tenant, 1)) AS number "
+              "FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) v (tenant, key) ORDER BY "
+              "1) k",
+       .parameters = {{.value = tenants + '}'}, {.value = names + '}'}}});
 }
 
 // One statement for many events: an array for each column that any of them uses.

@@ -54,6 +54,22 @@ TEST_F(WriterTest, ALostAnswerToCommitIsInDoubt) {
   EXPECT_EQ(Remedy::unknown, remedy_of([&] { writer->commit(); }));
 }
 
+// More than a statement has parameters; and than this server has locks, which then says so.
+TEST_F(WriterTest, ManyKeysAreSerializedInOneStatement) {
+  std::vector<Event> events;
+  for (int i = 0; i < 40'000; ++i) events.push_back(make_event("a", "k" + std::to_string(i)));
+  try {
+    enqueue(app.raw(), events, {.serialize = true});
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("max_locks_per_transaction"));
+  }
+  events.resize(3'000);
+  app("BEGIN");
+  enqueue(app.raw(), events, {.serialize = true});
+  EXPECT_EQ("3000", app("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'"));
+  app("ROLLBACK");
+}
+
 class DedupTest : public PostgresTest {
  protected:
   static Event once(const std::string& name) {
