@@ -181,10 +181,13 @@ void PgConnection::fail(const PGresult* result) const {
 }
 
 PgRows PgConnection::run(const PgStatement& statement) {
-  queue(*statement.query, statement.parameters);
+  return std::move(run(std::span(&statement, 1)).at(0));
+}
+
+std::vector<PgRows> PgConnection::run(std::span<const PgStatement> statements) {
+  for (const PgStatement& statement : statements) queue(*statement.query, statement.parameters);
   if (PQpipelineSync(raw()) != 1) fail_connection();
-  auto results = receive_results(0, 0);
-  return std::move(results.at(0));
+  return receive_results(0, 0);
 }
 
 void PgConnection::script(const std::string& sql) {

@@ -73,6 +73,8 @@ class PgConnection {
 
   // One statement in a transaction of its own.
   PgRows run(const PgStatement& statement);
+  // Several statements in a transaction of their own and one round trip, under the session's settings.
+  std::vector<PgRows> run(std::span<const PgStatement> statements);
   // A script of several statements without parameters, in one transaction.
   void script(const std::string& sql);
 
@@ -89,6 +91,7 @@ class PgConnection {
 
   // Is there a pooler between the server and us? Then nothing may rest in the session.
   bool pooled() const { return pooled_; }
+  bool alive() const { return PQstatus(connection_.get()) == CONNECTION_OK; }
   int server_version() const { return PQserverVersion(connection_.get()); }
 
   // For LISTEN: to wait on, and the channels told of since the last call.

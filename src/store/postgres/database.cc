@@ -61,7 +61,7 @@ PgQueries::PgQueries(const std::string& schema)
       release{"release", statement(postgres_sql::release, schema)},
       renew{"renew", statement(postgres_sql::renew, schema)},
       start{"start", "SELECT pg_current_snapshot()::text"},
-      beat{"beat", with_news(postgres_sql::beat, "$5::pg_snapshot", "$6::xid8", schema)},
+      beat{"beat", statement(postgres_sql::beat, schema)},
       news{"news", with_news(postgres_sql::news, "$1::pg_snapshot", "$2::xid8", schema)},
       enroll{"enroll", statement(postgres_sql::enroll, schema)},
       take{"take", statement(postgres_sql::take, schema)},
