@@ -74,7 +74,7 @@ TEST_F(MigrateTest, AChangedColumnUnderAPreparedStatementIsARetry) {
 // The name stands in our SQL as it is, and roles and channels are called after it.
 TEST_F(MigrateTest, ASchemasNameIsChecked) {
   for (const std::string& name : {std::string(), std::string("Way"), std::string("1a"), std::string("a b"),
-                                 std::string("x; DROP SCHEMA waybill CASCADE; --"), std::string(41, 'a')})
+                                  std::string("x; DROP SCHEMA waybill CASCADE; --"), std::string(41, 'a')})
     EXPECT_THROW(postgres_store({.url = url, .schema = name}), Error) << name;
   const std::string longest(40, 'a');
   const auto named = postgres_store({.url = url, .schema = longest});
@@ -85,11 +85,14 @@ TEST_F(MigrateTest, ASchemasNameIsChecked) {
 TEST_F(MigrateTest, AUrlThatCannotBeReadIsNotQuoted) {
   for (const char* bad : {"postgresql://u:50%secret@localhost/db", "postgresql://u:pa@secret@localhost/db",
                           "postgresql://u:pa/secret@localhost/db", "postgresql://u:1/secret@localhost/db",
-                          "host=localhost password=a secret", "postgresql://localhost/db?passwor=secret"}) {
+                          "host=localhost password=a secret", "postgresql://u:p@a?secret=b@localhost/db",
+                          "postgresql://u:p?secret=b%zz@localhost/db"}) {
     const auto away = postgres_store({.url = bad});
     EXPECT_THAT(away->describe(), testing::Not(HasSubstr("secret")));
     EXPECT_THAT(refusal(*away), testing::AllOf(HasSubstr("cannot be read"), testing::Not(HasSubstr("secret"))));
   }
+  const auto mistyped = postgres_store({.url = "postgresql://localhost/db?sslmode=prefer&passwor=secret"});
+  EXPECT_THAT(refusal(*mistyped), testing::AllOf(HasSubstr("'passwor'"), testing::Not(HasSubstr("secret"))));
 }
 
 // They share the cluster's roles.

@@ -33,11 +33,6 @@ bool is_commit(const PgRows& result) {
 
 using UrlOptions = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
 
-// None of libpq's own words about a URL that it cannot read: they quote it, and it has a password in it.
-constexpr const char* unreadable_url =
-    "the URL cannot be read; it is postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password : / @ % and the "
-    "like are written as %3A %2F %40 %25";
-
 // An @ or / that was left as it is in a password ends it too early: the rest of it would be taken for a host, which is
 // shown.
 bool password_strays(std::string_view url) {
@@ -56,6 +51,30 @@ UrlOptions read_url(const std::string& url) {
   if (options && (url.starts_with("postgres://") || url.starts_with("postgresql://")) && password_strays(url))
     options.reset();
   return options;
+}
+
+// What is wrong with it, in none of libpq's own words: they quote the URL, and there is a password in it. A parameter
+// is named if it can be no part of one.
+std::string why_unreadable(std::string_view url) {
+  const UrlOptions known(PQconndefaults(), &PQconninfoFree);
+  const auto is_known = [&](std::string_view name) {
+    for (const PQconninfoOption* option = known.get(); option && option->keyword; ++option)
+      if (name == option->keyword) return true;
+    return false;
+  };
+  const auto query = url.find('?');
+  if (query != std::string_view::npos && url.find('@', query) == std::string_view::npos) {
+    for (std::string_view rest = url.substr(query); !rest.empty();
+         rest = rest.substr(std::min(rest.find('&'), rest.size()))) {
+      rest.remove_prefix(1);
+      const std::string_view name = rest.substr(0, rest.find_first_of("=&"));
+      if (!is_known(name))
+        return fmt::format("postgresql: the URL has a parameter '{}', which libpq does not know", name);
+    }
+  }
+  return "postgresql: the URL cannot be read; it is postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password "
+         ": / "
+         "@ % and the like are written as %3A %2F %40 %25";
 }
 
 // What the server says when it turns a connection down for good; libpq gives no code for it.
@@ -146,7 +165,7 @@ std::string pg_array(std::span<const std::string> texts) {
 }
 
 PgConnection::PgConnection(const std::string& url, const std::string& purpose) : connection_(nullptr, &PQfinish) {
-  if (!read_url(url)) throw Error(Remedy::fix_config, std::string("postgresql: ") + unreadable_url);
+  if (!read_url(url)) throw Error(Remedy::fix_config, why_unreadable(url));
   // What stands before dbname can be overridden by the URL; what stands after it cannot.
   const std::array<const char*, 10> names{"connect_timeout",           "keepalives_idle",
                                           "keepalives_interval",       "keepalives_count",
