@@ -21,6 +21,8 @@ constexpr std::chrono::milliseconds silence_max{15'000};
 // How long a look at the log may wait for a lock, if a tenth of the lease is not shorter: the next heartbeat waits as
 // long.
 constexpr std::chrono::milliseconds lock_wait_max{500};
+// How long a take may wait for the former owner's last transaction.
+constexpr std::chrono::milliseconds take_wait_max{5'000};
 const PgQuery lock_timeout{"lock_timeout", "SELECT set_config('lock_timeout', $1, true)"};
 
 // A relay's heartbeat, leases and sleep. The session holds the wake lock while the relay sleeps, so that a
@@ -47,6 +49,7 @@ class PgMembership final : public Membership {
     // A relay that is stopped in its sleep lets go of the lock; one that is alive says something within its lease.
     if (connection_.server_version() >= 140000)
       connection_.script(fmt::format("SET idle_session_timeout = {}", std::max(relay_.lease, silence_max).count()));
+    connection_.script(fmt::format("SET lock_timeout = {}", lock_wait().count()));
   }
 
   Pulse beat(std::span<const std::string> destinations) override {
@@ -70,9 +73,11 @@ class PgMembership final : public Membership {
       shards.push_back(lease.shard);
       terms.push_back(lease.term);
     }
-    const PgRows rows = connection_.run(
+    const std::vector<PgStatement> statements{
+        {&lock_timeout, {std::to_string(take_wait_max.count())}},
         {&queries_.take,
-         {relay_.id, pg_array(destinations), pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}});
+         {relay_.id, pg_array(destinations), pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}}};
+    const PgRows rows = connection_.run(statements).at(1);
     std::vector<Lease> won;
     for (int row = 0; row < rows.size(); ++row)
       won.push_back({.destination = std::string(rows.text(row, 0)),
@@ -84,11 +89,11 @@ class PgMembership final : public Membership {
   // Somebody may have the log locked: then nothing new can be read either, and the heart must beat on. What was
   // committed is found by a later look.
   bool poll() override {
-    const std::vector<PgStatement> look{
-        {&lock_timeout, {std::to_string(std::min(lock_wait_max, relay_.lease / 10).count())}},
-        {&queries_.news, {seen_.to_string(), std::to_string(seen_.base(reach))}}};
+    std::vector<PgStatement> look;
+    if (connection_.pooled()) look.push_back({&lock_timeout, {std::to_string(lock_wait().count())}});
+    look.push_back({&queries_.news, {seen_.to_string(), std::to_string(seen_.base(reach))}});
     try {
-      const PgRows rows = connection_.run(look).at(1);
+      const PgRows rows = connection_.run(look).back();
       locked_out_ = false;
       saw(rows.text(0, 1));
       return rows.boolean(0, 0);
@@ -134,6 +139,8 @@ class PgMembership final : public Membership {
   }
 
  private:
+  std::chrono::milliseconds lock_wait() const { return std::min(lock_wait_max, relay_.lease / 10); }
+
   Snapshot current() {
     const auto snapshot = Snapshot::parse(connection_.run({&queries_.start}).text(0, 0));
     return snapshot.value_or(Snapshot{});
