@@ -131,7 +131,7 @@ Cleaner::Batch Cleaner::next_batch() {
   const bool archived = archive_.wanted();
   const int created_at = archived ? column_count - 1 : 1;
   Query query = log_.query(fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 AND seq <= ?2 ORDER BY seq",
-                                       archived ? std::string(event_columns) : std::string("seq, created_at")));
+                                       archived ? event_columns() : std::string("seq, created_at")));
   query.bind(1, looked_upto_).bind(2, floor());
   Batch batch;
   EventRows rows;

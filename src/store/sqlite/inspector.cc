@@ -16,11 +16,6 @@ namespace {
 
 constexpr std::int64_t exact_count_max = 10'000;
 
-std::optional<Time> time_at(const Query& row, int column) {
-  if (row.null(column)) return std::nullopt;
-  return parse_rfc3339(row.text(column));
-}
-
 // '*' as in our patterns; everything else of GLOB's taken literally.
 std::string glob(const std::string& pattern) {
   std::string out;
@@ -60,7 +55,7 @@ class SqliteInspector final : public Inspector {
                     "AND (?5 = '' OR aggregate_type GLOB ?5) AND (?6 = '' OR aggregate_id GLOB ?6) "
                     "AND (?7 = '' OR coalesce(key, aggregate_type || '/' || aggregate_id) GLOB ?7) "
                     "AND (?8 = '' OR created_at >= ?8) AND (?9 = '' OR created_at < ?9) ORDER BY seq DESC LIMIT ?10",
-                    event_columns));
+                    event_columns()));
     query.bind(1, filter.before_seq.value_or(0))
         .bind(2, glob(filter.topic))
         .bind(3, glob(filter.type))
@@ -79,7 +74,8 @@ class SqliteInspector final : public Inspector {
   std::optional<EventStory> find(const EventId& id) override {
     EventRows rows;
     for (const auto& [database, table] : {std::pair(&log_, "waybill_event"), std::pair(&state_, "kept")}) {
-      Query query = database->query(fmt::format("SELECT {} FROM {} WHERE id = ?1 LIMIT 1", event_columns, table));
+      Query query =
+          database->query(fmt::format("SELECT {} FROM {} WHERE lower(id) = ?1 LIMIT 1", event_columns(), table));
       query.bind(1, id.to_string());
       if (!query.step()) continue;
       rows.add(query);
@@ -157,7 +153,7 @@ class SqliteInspector final : public Inspector {
 
   static RelayStatus relay_of(const Query& row, Time now) {
     RelayStatus relay{.id = std::string(row.text(0)), .name = std::string(row.text(1))};
-    relay.last_seen = time_at(row, 2).value_or(Time{});
+    relay.last_seen = row.time(2).value_or(Time{});
     relay.alive = now - relay.last_seen < std::chrono::milliseconds(row.integer(3));
     const auto names = nlohmann::json::parse(row.text(4), nullptr, false);
     if (names.is_array())
@@ -183,7 +179,7 @@ class SqliteInspector final : public Inspector {
         destination.shards_owned = 1;
     Query oldest = log_.query("SELECT created_at FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT 1");
     oldest.bind(1, place.seq);
-    if (oldest.step()) destination.oldest_pending = time_at(oldest, 0);
+    if (oldest.step()) destination.oldest_pending = oldest.time(0);
     return destination;
   }
 

@@ -216,7 +216,7 @@ class SqliteOperator final : public Operator {
       first.step();
       return first.null(0) ? last_seq(log_) + 1 : first.integer(0);
     }
-    Query query = log_.query(to.event ? "SELECT seq FROM waybill_event WHERE id = ?1"
+    Query query = log_.query(to.event ? "SELECT seq FROM waybill_event WHERE lower(id) = ?1"
                                       : "SELECT seq FROM waybill_event WHERE created_at >= ?1 ORDER BY seq LIMIT 1");
     query.bind(1, to.event ? to.event->to_string() : to_rfc3339(*to.time));
     if (query.step()) return query.integer(0);

@@ -1,11 +1,7 @@
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <deque>
 
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "waybill/error.h"
 
@@ -34,6 +30,7 @@ class SqliteSession final : public Session {
   SqliteSession(SqliteFilesPtr files, const RelayIdentity& relay, std::string destination)
       : files_(std::move(files)),
         relay_(relay.id),
+        tenure_(files_->enter(relay.id)),
         destination_(std::move(destination)),
         log_(files_->open_log()),
         state_(files_->open_state()),
@@ -41,7 +38,7 @@ class SqliteSession final : public Session {
         finder_(log_, state_),
         id_(log_.query("SELECT id FROM waybill_event WHERE seq = ?1")),
         read_(log_.query(
-            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns))),
+            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns()))),
         put_(state_.query(
             "INSERT INTO undelivered (destination, seq, id, key, standing, blocks, attempts, crashes, sending, due, "
             "since, changed_at, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) "
@@ -90,7 +87,7 @@ class SqliteSession final : public Session {
     if (appetite.shards.empty()) return reading;
     EventRows rows = read(appetite);
     if (rows.events.empty()) return reading;
-    sync_log();
+    files_->sync_log();
     read_upto_ = rows.events.back().seq;
     reading.chunks.push_back({.shard = 0,
                               .window = std::make_shared<Window>(),
@@ -316,20 +313,9 @@ class SqliteSession final : public Session {
     return rows;
   }
 
-  // An application may run with synchronous = NORMAL: its commit is then visible before it is on disk, and a
-  // power loss would take back what we have published. So what was read is put on disk first.
-  void sync_log() {
-    const std::string wal = files_->log_path + "-wal";
-    const int fd = ::open(wal.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) return;  // No write-ahead log: then a commit is on disk.
-    const bool good = fd >= 0 && ::fdatasync(fd) == 0;
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    if (!good) throw Error(Remedy::retry, fmt::format("sqlite:{}: cannot sync: {}", wal, std::strerror(error)));
-  }
-
   SqliteFilesPtr files_;
   const std::string relay_;
+  const SqliteFiles::Tenure tenure_;
   const std::string destination_;
   Database log_;
   Database state_;

@@ -1,6 +1,10 @@
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "waybill/enqueue.h"
 #include "waybill/error.h"
@@ -67,6 +71,36 @@ Database SqliteFiles::open_log() const {
                             "one knows {}: install a newer waybill",
                             log_path, version, oldest, sqlite_schema_version));
   return database;
+}
+
+void SqliteFiles::sync_log() const {
+  const std::string wal = log_path + "-wal";
+  const int fd = ::open(wal.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return;  // No write-ahead log: then a commit is on disk.
+  const bool good = fd >= 0 && ::fdatasync(fd) == 0;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  if (!good) throw Error(Remedy::retry, fmt::format("sqlite:{}: cannot sync: {}", wal, std::strerror(error)));
+}
+
+SqliteFiles::Tenure SqliteFiles::enter(const std::string& relay) {
+  const std::lock_guard guard(mutex_);
+  const Tenure present = tenure_.lock();
+  if (present && *present == relay) return present;
+  if (present)
+    throw Error(Remedy::fix_config,
+                fmt::format("sqlite:{}: another relay of this process works on it; stop it first", log_path));
+  // A file of its own: closing a descriptor of a database file would drop SQLite's locks on it.
+  if (!lock_) lock_.emplace(state_path + ".lock");
+  auto tenure = std::make_shared<const std::string>(relay);
+  tenure_ = tenure;
+  return tenure;
+}
+
+void SqliteFiles::leave() {
+  const std::lock_guard guard(mutex_);
+  tenure_.reset();
+  lock_.reset();
 }
 
 std::int64_t last_seq(const Database& log) {

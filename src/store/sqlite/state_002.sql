@@ -85,7 +85,6 @@ CREATE TABLE kept (
   routing_key    TEXT, schema_id TEXT, schema_version INTEGER, occurred_at TEXT, not_before TEXT, expires_at TEXT,
   attempts_max   INTEGER, dedup_key TEXT, created_at TEXT
 );
-CREATE INDEX kept_id ON kept (id);
 
 CREATE TABLE identity (
   one       INTEGER PRIMARY KEY CHECK (one = 1),

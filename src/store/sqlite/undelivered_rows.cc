@@ -106,8 +106,8 @@ UndeliveredRow undelivered_row(const Query& row, Time now) {
 }
 
 EventFinder::EventFinder(const Database& log, const Database& state)
-    : in_log_(log.query(fmt::format("SELECT {} FROM waybill_event WHERE seq = ?1", event_columns))),
-      kept_(state.query(fmt::format("SELECT {} FROM kept WHERE seq = ?1", event_columns))) {}
+    : in_log_(log.query(fmt::format("SELECT {} FROM waybill_event WHERE seq = ?1", event_columns()))),
+      kept_(state.query(fmt::format("SELECT {} FROM kept WHERE seq = ?1", event_columns()))) {}
 
 bool EventFinder::add(std::int64_t seq, EventRows& rows) {
   for (Query* query : {&in_log_, &kept_}) {
