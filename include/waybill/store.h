@@ -153,7 +153,7 @@ struct Fetched {
   };
   std::vector<Item> items{};
   std::map<std::int32_t, std::chrono::milliseconds>
-      next_due{};  // Shards with events without a key that are not due yet.
+      next_due{};  // Shards with more events without a key: until the first is due.
   std::shared_ptr<const void> memory{};
 };
 

@@ -52,7 +52,6 @@ void Keeper::drop_connection(const Error& error, Steady now) {
 }
 
 // --- Leases
-// ---------------------------------------------------------------------------------------------------------
 
 // The trust counts from before the request: a slow answer must not stretch it. It ends a margin before the
 // lease does.
@@ -155,7 +154,6 @@ void Keeper::leave() {
 }
 
 // --- News
-// -----------------------------------------------------------------------------------------------------------
 
 std::size_t Keeper::poll(Steady now) {
   const bool useful = asleep_ || events_read() != read_at_last_news_;

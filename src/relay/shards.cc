@@ -16,7 +16,6 @@ const Lease* lease_of(const std::vector<Lease>& leases, std::int32_t shard) {
 }  // namespace
 
 // --- The keeper's side
-// ----------------------------------------------------------------------------------------------
 
 void Shards::grant(const std::vector<Lease>& leases) {
   const std::lock_guard lock(mutex_);
@@ -94,7 +93,6 @@ bool Shards::idle() const {
 }
 
 // --- The carrier's side
-// ---------------------------------------------------------------------------------------------
 
 Shards::Followed Shards::follow() {
   const std::lock_guard lock(mutex_);

@@ -489,6 +489,15 @@ TEST_P(StoreSuite, EventsWithoutAKeyAreFetchedWhenDue) {
   EXPECT_GT(fetched.next_due.at(wanted.shard), 59min);
 }
 
+TEST_P(StoreSuite, MoreThanWereAskedForAreDueAtOnce) {
+  Worker first = passed({"a", "b", "c"}, {{.attempts = 1}, {.attempts = 1}, {.attempts = 1}});
+  Worker second = handed_over(first);
+  const Wanted wanted{.shard = found(second).lease.shard, .events_max = 2};
+  const Fetched fetched = second.session->fetch(std::span(&wanted, 1));
+  EXPECT_EQ("ab", names(fetched));
+  EXPECT_EQ(0ms, fetched.next_due.at(wanted.shard));
+}
+
 TEST_P(StoreSuite, AnOldTermWritesNoRows) {
   Worker first = passed({"a", "b"}, {{.key = k, .blocks = true}});
   if (first.leases.size() < 2) GTEST_SKIP() << "one relay at a time by other means";
