@@ -1,6 +1,6 @@
 -- A relay's heartbeat, and what it needs to know. Rows by kind:
 --   lease: destination, shard, term, mine (true) or free (false)
---   destination: name, shards, relays alive that serve it besides this one
+--   destination: name, shards, relays alive that serve it besides this one, paused, changes
 --   news: whether anything was committed since $5, the snapshot now, milliseconds until the next relay's time runs out
 -- $1 id, $2 name, $3 lease in ms, $4 destinations, $5 last snapshot, $6 its base
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
@@ -18,7 +18,7 @@ WHERE l.destination = ANY ($4::text[])
   AND (l.owner IS NULL OR l.owner = $1 OR NOT EXISTS (SELECT FROM others o WHERE o.id = l.owner))
 UNION ALL
 SELECT 'destination', d.name, (SELECT i.shards FROM {schema}.identity i)::integer,
-       (SELECT count(*) FROM others o WHERE d.name = ANY (o.destinations)), NULL, NULL
+       (SELECT count(*) FROM others o WHERE d.name = ANY (o.destinations)), d.paused, d.changes::text
 FROM {schema}.destination d WHERE d.name = ANY ($4::text[])
 UNION ALL
 SELECT 'news', NULL, NULL,

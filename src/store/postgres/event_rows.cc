@@ -21,6 +21,8 @@ std::optional<Time> time_at(const PgRows& rows, int row, int column) {
   return rows.null(row, column) ? std::nullopt : std::optional(rows.time(row, column));
 }
 
+}  // namespace
+
 // The columns in the order of event_columns (database.cc).
 EventView event_at(const PgRows& rows, int row) {
   EventView event{.seq = rows.integer(row, 0), .shard = static_cast<std::int32_t>(rows.integer(row, 1))};
@@ -52,8 +54,6 @@ EventView event_at(const PgRows& rows, int row) {
   event.dedup_key = text_at(rows, row, 24);
   return event;
 }
-
-}  // namespace
 
 std::vector<EventView> events_of(const PgRows& rows, int first) {
   std::vector<EventView> events;
