@@ -14,7 +14,9 @@ FROM mine m
 CROSS JOIN LATERAL (
   SELECT u.key, min(u.seq) AS first, count(*) AS events FROM {schema}.undelivered u
   WHERE u.destination = $1 AND u.shard = m.shard AND u.blocks GROUP BY u.key) k
-JOIN {schema}.undelivered h ON h.destination = $1 AND h.shard = m.shard AND h.seq = k.first
+CROSS JOIN LATERAL (SELECT h.standing, h.due FROM {schema}.undelivered h
+                    WHERE h.destination = $1 AND h.shard = m.shard AND h.seq >= k.first AND h.seq <= k.first
+                    ORDER BY h.seq LIMIT 1) h
 UNION ALL
 SELECT m.shard, NULL, NULL,
        (SELECT ceil(greatest(0, 1000 * extract(epoch FROM u.due - clock_timestamp())))::bigint

@@ -14,7 +14,9 @@ WITH RECURSIVE k (destination, shard, key, first) AS (
 SELECT k.destination, e.tenant, e.key, c.events, u.id, u.standing, u.error, u.since,
        CASE WHEN u.standing IN ('retrying', 'blocked', 'scheduled') THEN u.due END
 FROM (SELECT * FROM k WHERE $1::text IS NULL OR k.destination = $1::text LIMIT $2::integer) k
-JOIN {schema}.undelivered u ON u.destination = k.destination AND u.shard = k.shard AND u.seq = k.first
+CROSS JOIN LATERAL (SELECT u.* FROM {schema}.undelivered u
+                    WHERE u.destination = k.destination AND u.shard = k.shard AND u.seq >= k.first AND u.seq <= k.first
+                    ORDER BY u.seq LIMIT 1) u
 LEFT JOIN LATERAL (
   SELECT e.tenant, coalesce(e.key, e.aggregate_type || '/' || e.aggregate_id) AS key FROM {schema}.event e
   WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq

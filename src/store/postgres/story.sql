@@ -18,5 +18,8 @@ LEFT JOIN LATERAL (
          OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)) AS covers
   FROM {schema}.cursor c WHERE c.destination = d.name AND e.shard = ANY (c.shards)
   ORDER BY c.destination, c.id DESC LIMIT 1) n ON true
-LEFT JOIN {schema}.undelivered u ON u.destination = d.name AND u.shard = e.shard AND u.seq = e.seq
+LEFT JOIN LATERAL (
+  SELECT u.standing FROM {schema}.undelivered u
+  WHERE u.destination = d.name AND u.shard = e.shard AND u.seq >= e.seq AND u.seq <= e.seq
+  ORDER BY u.seq LIMIT 1) u ON true
 ORDER BY d.name

@@ -31,6 +31,8 @@ WITH written AS (
   RETURNING u.shard, u.seq, u.slot, u.standing
 )
 INSERT INTO {schema}.kept
-SELECT e.* FROM written w JOIN {schema}.event e ON e.shard = w.shard AND e.seq = w.seq AND e.slot = w.slot
+SELECT e.* FROM written w
+CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.slot = w.slot AND e.shard = w.shard AND e.seq = w.seq
+                    ORDER BY e.shard, e.seq LIMIT 1) e
 WHERE w.standing = 'dead'
 ON CONFLICT DO NOTHING

@@ -45,13 +45,13 @@ BEGIN
   PERFORM pg_notify('{schema}_leases', '');
 END $$;
 
--- Locks undelivered events that this operation may change, oldest first. What a relay is writing is passed over.
+-- Locks undelivered events that this operation may change, oldest first; returns where they are. What a relay is writing is passed over.
 CREATE FUNCTION {schema}.lock_undelivered(
   destination text, operation uuid, standings text[], ids uuid[], topic text, type text, tenant text,
   aggregate_type text, aggregate_id text, key text, error text, since timestamptz, until timestamptz, before_seq bigint,
   most integer)
-RETURNS TABLE (shard smallint, seq bigint) LANGUAGE sql VOLATILE AS $$
-  SELECT u.shard, u.seq
+RETURNS SETOF tid LANGUAGE sql VOLATILE AS $$
+  SELECT u.ctid
   FROM {schema}.undelivered u
   WHERE u.destination = $1 AND u.standing IN ('dead', 'held') AND ($3 IS NULL OR u.standing = ANY ($3))
     AND u.operation IS DISTINCT FROM $2 AND ($4 IS NULL OR u.id = ANY ($4))
@@ -88,27 +88,28 @@ RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, p
 DECLARE
   own_id uuid := coalesce(redrive.operation, {schema}.new_id());
   begun record;
-  touched bigint;
+  place tid;
+  touched bigint := 0;
 BEGIN
   begun := {schema}.begin_operation(own_id, 'redrive', redrive.by, redrive.destination, jsonb_build_object(
     'standings', redrive.standings, 'ids', redrive.ids, 'topic', redrive.topic, 'type', redrive.type,
     'tenant', redrive.tenant, 'aggregate_type', redrive.aggregate_type, 'aggregate_id', redrive.aggregate_id,
     'key', redrive.key, 'error', redrive.error, 'since', redrive.since, 'until', redrive.until,
     'per_second', nullif(redrive.per_second, 0)));
-  WITH chosen AS MATERIALIZED (
-    SELECT l.shard, l.seq, row_number() OVER (ORDER BY l.seq) - 1 + begun.done AS number
-    FROM {schema}.lock_undelivered(redrive.destination, own_id, redrive.standings, redrive.ids, redrive.topic,
-      redrive.type, redrive.tenant, redrive.aggregate_type, redrive.aggregate_id, redrive.key, redrive.error,
-      redrive.since, redrive.until, redrive.before_seq, redrive.most) l
-  )
-  UPDATE {schema}.undelivered u
-  SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, sending = 0, redrives = u.redrives + 1,
-      operation = own_id,
-      due = clock_timestamp() + CASE WHEN redrive.per_second > 0
-                                     THEN c.number * (interval '1 second' / redrive.per_second)
-                                     ELSE interval '0' END
-  FROM chosen c WHERE u.destination = redrive.destination AND u.shard = c.shard AND u.seq = c.seq;
-  GET DIAGNOSTICS touched = ROW_COUNT;
+  FOR place IN SELECT {schema}.lock_undelivered(
+    redrive.destination, own_id, redrive.standings, redrive.ids, redrive.topic, redrive.type, redrive.tenant,
+    redrive.aggregate_type, redrive.aggregate_id, redrive.key, redrive.error, redrive.since, redrive.until,
+    redrive.before_seq, redrive.most)
+  LOOP
+    UPDATE {schema}.undelivered u
+    SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, sending = 0, redrives = u.redrives + 1,
+        operation = own_id,
+        due = clock_timestamp() + CASE WHEN redrive.per_second > 0
+                                       THEN (begun.done + touched) * (interval '1 second' / redrive.per_second)
+                                       ELSE interval '0' END
+    WHERE u.ctid = place;
+    touched := touched + 1;
+  END LOOP;
   UPDATE {schema}.operation o SET events = o.events + touched WHERE o.id = own_id AND touched > 0;
   RETURN touched;
 END $$;
@@ -125,19 +126,22 @@ RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, p
 DECLARE
   own_id uuid := coalesce(dismiss.operation, {schema}.new_id());
   begun record;
-  touched bigint;
+  place tid;
+  touched bigint := 0;
 BEGIN
   begun := {schema}.begin_operation(own_id, 'dismiss', dismiss.by, dismiss.destination, jsonb_build_object(
     'standings', dismiss.standings, 'ids', dismiss.ids, 'topic', dismiss.topic, 'type', dismiss.type,
     'tenant', dismiss.tenant, 'aggregate_type', dismiss.aggregate_type, 'aggregate_id', dismiss.aggregate_id,
     'key', dismiss.key, 'error', dismiss.error, 'since', dismiss.since, 'until', dismiss.until));
-  UPDATE {schema}.undelivered u
-  SET standing = 'dismissed', blocks = false, operation = own_id
-  FROM {schema}.lock_undelivered(dismiss.destination, own_id, dismiss.standings, dismiss.ids, dismiss.topic,
-    dismiss.type, dismiss.tenant, dismiss.aggregate_type, dismiss.aggregate_id, dismiss.key, dismiss.error,
-    dismiss.since, dismiss.until, dismiss.before_seq, dismiss.most) c
-  WHERE u.destination = dismiss.destination AND u.shard = c.shard AND u.seq = c.seq;
-  GET DIAGNOSTICS touched = ROW_COUNT;
+  FOR place IN SELECT {schema}.lock_undelivered(
+    dismiss.destination, own_id, dismiss.standings, dismiss.ids, dismiss.topic, dismiss.type, dismiss.tenant,
+    dismiss.aggregate_type, dismiss.aggregate_id, dismiss.key, dismiss.error, dismiss.since, dismiss.until,
+    dismiss.before_seq, dismiss.most)
+  LOOP
+    UPDATE {schema}.undelivered u SET standing = 'dismissed', blocks = false, operation = own_id
+    WHERE u.ctid = place;
+    touched := touched + 1;
+  END LOOP;
   UPDATE {schema}.operation o SET events = o.events + touched WHERE o.id = own_id AND touched > 0;
   RETURN touched;
 END $$;
