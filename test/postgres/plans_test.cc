@@ -15,9 +15,11 @@ using nlohmann::json;
 
 // How the plan looks at the log, and what that cost.
 struct Look {
-  std::set<std::string> ways;  // "by_xid", "by_seq": an index scan; else what it is: "Seq Scan", …
-  bool sorts_backlog = false;  // Is there a sort over what no limit bounds?
-  std::int64_t rows = 0;       // looked at, also in vain
+  std::set<std::string> ways;              // "by_xid", "by_seq": an index scan; else what it is: "Seq Scan", …
+  bool sorts_backlog = false;              // Is there a sort over what no limit bounds?
+  std::int64_t rows = 0;                   // looked at, also in vain
+  std::set<std::string> undelivered_ways;  // the same of undelivered events: indexes by their names
+  std::int64_t undelivered_rows = 0;
 };
 
 std::string way_of(const json& node) {
@@ -33,6 +35,11 @@ void look(const json& node, bool unbounded_sort, Look& found) {
     found.ways.insert(way_of(node));
     found.sorts_backlog = found.sorts_backlog || unbounded_sort;
     found.rows +=
+        (node.value("Actual Rows", 0) + node.value("Rows Removed by Filter", 0)) * node.value("Actual Loops", 0);
+  }
+  if (node.value("Relation Name", "") == "undelivered" && type != "ModifyTable") {
+    found.undelivered_ways.insert(type.starts_with("Index") ? node.value("Index Name", "") : type);
+    found.undelivered_rows +=
         (node.value("Actual Rows", 0) + node.value("Rows Removed by Filter", 0)) * node.value("Actual Loops", 0);
   }
   if (type == "Sort" || type == "Incremental Sort") unbounded_sort = true;
@@ -134,6 +141,7 @@ class PlansTest : public testing::Test {
     load(app);
     world->halfway = app("SELECT pg_current_snapshot()");
     world->middle = app("SELECT last_value FROM waybill.event_seq_seq");
+    fail(app);
     load(app);
     late("COMMIT");
     world->walking = app("SELECT pg_current_snapshot()");
@@ -177,6 +185,59 @@ class PlansTest : public testing::Test {
     explainer.run(world.queries.payload, {std::to_string(busy), world.middle});
     list(world, explainer);
     find(world, explainer);
+    fetch(world, explainer, blocked_key);
+    fetch(world, explainer, 0);
+    pass(world, explainer);
+    for (const PgQuery* query : {&world.queries.blocked, &world.queries.delivered, &world.queries.bury})
+      about_lease(world, explainer, *query);
+    explainer.transact(world.queries.next_due, {"out", pg_array<int>(std::vector{busy})});
+    undelivered_list(world, explainer);
+    explainer.transact(world.queries.standings, {"100"});
+    explainer.transact(world.queries.blocked_keys, {"out", "10", "100"});
+  }
+
+  static constexpr int blocked_key = 77;
+
+  // A third of the log's half is undelivered: most of it behind one event of a key, some without a key, some dead.
+  static void fail(Sql& app) {
+    app("INSERT INTO waybill.undelivered (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, "
+        "sending, due, error) SELECT 'out', shard, seq, slot, id, CASE WHEN seq % 10 < 8 THEN 77 ELSE 0 END, CASE WHEN "
+        "seq "
+        "% 10 < 8 THEN 'blocked' WHEN seq % 10 = 8 THEN 'retrying' ELSE 'dead' END, seq % 10 < 8, 0, 0, 0, "
+        "clock_timestamp() + (seq % 100 - 50) * interval '1 h', '' FROM waybill.event WHERE shard = " +
+        std::to_string(busy));
+  }
+  static Look fetch(World& world, Explainer& explainer, int key) {
+    return explainer.transact(world.queries.fetch, {"out", pg_array<int>(std::vector{busy}),
+                                                    array(1, std::to_string(key)), array(1, "5000"), array(1, "100")});
+  }
+  // Of 100 events that are there already.
+  static Look pass(World& world, Explainer& explainer) {
+    std::vector<std::int64_t> seqs;
+    Sql app(world.url);
+    for (const std::string& seq : app.column("SELECT seq FROM waybill.undelivered WHERE seq % 10 < 8 LIMIT 100"))
+      seqs.push_back(std::stoll(seq));
+    const std::string zeros = array(seqs.size(), "0");
+    return explainer.transact(
+        world.queries.undelivered,
+        {"out", app("SELECT owner FROM waybill.lease LIMIT 1"), array(1, std::to_string(busy)),
+         array(1, app("SELECT term FROM waybill.lease LIMIT 1")), array(seqs.size(), std::to_string(busy)),
+         pg_array<std::int64_t>(seqs), array(seqs.size(), "77"), array(seqs.size(), "blocked"), array(seqs.size(), "t"),
+         zeros, zeros, zeros, zeros, array(seqs.size(), "")});
+  }
+  // blocked.sql; the others of an event and a key that are not there.
+  static Look about_lease(World& world, Explainer& explainer, const PgQuery& query) {
+    Sql app(world.url);
+    Parameters parameters{"out", app("SELECT owner FROM waybill.lease LIMIT 1"), array(1, std::to_string(busy)),
+                          array(1, app("SELECT term FROM waybill.lease LIMIT 1"))};
+    if (&query != &world.queries.blocked)
+      parameters.insert(parameters.end(), {array(1, std::to_string(busy)), array(1, "9999999")});
+    return explainer.transact(query, parameters);
+  }
+  static Look undelivered_list(World& world, Explainer& explainer) {
+    return explainer.transact(world.queries.undelivered_list,
+                              {"out", "{dead,retrying}", "NULL", "t*", "NULL", "NULL", "NULL", "NULL", "NULL", "NULL",
+                               "NULL", "NULL", "NULL", "50"});
   }
 
   static std::string array(std::size_t size, const std::string& value) {
@@ -327,6 +388,74 @@ TEST_F(PlansTest, AnEventsStoryAndPayloadAreFoundByItsSeq) {
         return explainer.run(world.queries.payload, {std::to_string(busy), world.middle});
       },
       {by_seq}, 1, 50);
+}
+
+// With any of the plans: by these indexes, so many rows of `undelivered` and of the log, in so many milliseconds.
+struct Bounds {
+  std::set<std::string> ways{};
+  std::int64_t undelivered = 0;
+  std::int64_t log = 0;
+  double milliseconds = 0;
+};
+
+class UndeliveredPlansTest : public PlansTest {
+ protected:
+  void expect(const std::function<Look(World&, Explainer&)>& ask, const Bounds& bounds) {
+    Explainer late(world().url);
+    for (Explainer* explainer : {world().early.get(), &late}) {
+      SCOPED_TRACE(explainer == &late ? "planned on full tables" : "planned on empty tables");
+      ask(world(), *explainer);  // into the caches
+      const Look found = ask(world(), *explainer);
+      EXPECT_EQ(bounds.ways, found.undelivered_ways) << explainer->last;
+      EXPECT_THAT(found.ways, testing::AnyOf(std::set<std::string>{}, std::set{by_seq})) << explainer->last;
+      EXPECT_LE(found.undelivered_rows, bounds.undelivered) << explainer->last;
+      EXPECT_LE(found.rows, bounds.log) << explainer->last;
+      EXPECT_LT(explainer->milliseconds, bounds.milliseconds);
+    }
+  }
+};
+
+TEST_F(UndeliveredPlansTest, AKeysNextEventsAreFetchedWithoutTheOthers) {
+  expect([](auto& world, auto& explainer) { return fetch(world, explainer, blocked_key); },
+         {{"undelivered_by_key", "undelivered_by_due"}, 100, 100, 50});
+}
+
+TEST_F(UndeliveredPlansTest, WhatIsDueIsFetchedWithoutWhatIsNot) {
+  expect([](auto& world, auto& explainer) { return fetch(world, explainer, 0); },
+         {{"undelivered_by_key", "undelivered_by_due"}, 100, 100, 50});
+  expect(
+      [](auto& world, auto& explainer) {
+        return explainer.transact(world.queries.next_due, {"out", pg_array<int>(std::vector{busy})});
+      },
+      {{"undelivered_by_due"}, 1, 0, 20});
+}
+
+TEST_F(UndeliveredPlansTest, WhatIsPassedIsFoundInTheLogBySeq) {
+  expect([](auto& world, auto& explainer) { return pass(world, explainer); }, {{}, 0, 100, 100});
+}
+
+TEST_F(UndeliveredPlansTest, RowsEndByTheirSeqAndKeysByTheirIndex) {
+  expect([](auto& world, auto& explainer) { return about_lease(world, explainer, world.queries.delivered); },
+         {{"undelivered_pkey", "Tid Scan"}, 0, 0, 20});
+  expect([](auto& world, auto& explainer) { return about_lease(world, explainer, world.queries.bury); },
+         {{"undelivered_by_key", "Tid Scan"}, 0, 0, 20});
+}
+
+TEST_F(UndeliveredPlansTest, BlockedKeysAreCountedByTheirIndex) {
+  expect([](auto& world, auto& explainer) { return about_lease(world, explainer, world.queries.blocked); },
+         {{"undelivered_by_key", "undelivered_by_due", "undelivered_pkey"}, events / 2, 0, 500});
+}
+
+TEST_F(UndeliveredPlansTest, ListsAndCountsEndAtTheirLimits) {
+  expect([](auto& world, auto& explainer) { return undelivered_list(world, explainer); },
+         {{"undelivered_by_standing"}, 100, 100, 50});
+  expect([](auto& world, auto& explainer) { return explainer.transact(world.queries.standings, {"100"}); },
+         {{"undelivered_by_standing", "undelivered_by_key"}, 305, 0, 50});
+  expect(
+      [](auto& world, auto& explainer) {
+        return explainer.transact(world.queries.blocked_keys, {"out", "10", "100"});
+      },
+      {{"undelivered_by_key", "undelivered_pkey"}, 105, 1, 50});
 }
 
 TEST_F(PlansTest, TheLogHasExactlyTwoIndexes) {

@@ -30,7 +30,8 @@ class Reader {
         membership(store.join(relay)),
         session(store.connect(relay, destination_)) {
     leases = membership->take(membership->beat(std::span(&destination_, 1)).free);
-    for (const Lease& lease : session->open(leases, start, false)) shards.push_back(lease.shard);
+    opened = session->open(leases, start, false);
+    for (const Opened& each : opened) shards.push_back(each.lease.shard);
   }
 
   // One exchange that settles nothing; what came, in the order in which it came. `more`: something may follow.
@@ -73,6 +74,26 @@ class Reader {
     std::map<std::int32_t, std::size_t> counts;
     for (const std::int32_t shard : shards) counts[shard] = unsettled(shard);
     return settle(counts);
+  }
+
+  // Settles all that was read of a shard, with these rows of `undelivered`. Returns what was lost.
+  std::vector<std::int32_t> pass(std::int32_t shard, const std::vector<Undelivered>& rows) {
+    Settlement settlement = advance(shard, unsettled(shard)).value_or(change(shard));
+    settlement.undelivered = rows;
+    return session->exchange(std::span(&settlement, 1), {}).lost;
+  }
+
+  // A settlement that leaves the cursor where it is.
+  Settlement change(std::int32_t shard) const { return {.shard = shard, .term = term(shard)}; }
+
+  // Undelivered events of a key, as names.
+  std::string fetched(std::uint64_t key, std::int32_t shard = 0) {
+    const Wanted wanted{.shard = shard, .key = key, .events_max = 1'000};
+    last_fetched = session->fetch(std::span(&wanted, 1));
+    std::string text;
+    for (const auto& [row, event] : last_fetched.items)
+      if (!event.payload_deferred) text += event.payload.substr(1, event.payload.size() - 2);
+    return text;
   }
 
   // Ends cleanly: another one may go on at once.
@@ -147,7 +168,9 @@ class Reader {
   std::unique_ptr<Membership> membership;
   std::unique_ptr<Session> session;
   std::vector<Lease> leases;
+  std::vector<Opened> opened;
   std::vector<std::int32_t> shards;
+  Fetched last_fetched{};
   bool more = false;
   std::vector<Seen> settled;  // in the order of settling
 };

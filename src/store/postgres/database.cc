@@ -17,6 +17,10 @@ std::string statement(std::string_view text, const std::string& schema) {
   return filled_in(sql, "schema", schema);
 }
 
+std::string undelivered_count_sql() {
+  return fmt::format("SELECT count(*) FROM ({}) AS found", postgres_sql::undelivered_list);
+}
+
 }  // namespace
 
 std::string filled_in(std::string_view text, std::string_view name, std::string_view value) {
@@ -58,8 +62,22 @@ PgQueries::PgQueries(const std::string& schema)
       find{"find", statement(postgres_sql::find, schema)},
       place{"place", statement(postgres_sql::place, schema)},
       story{"story", statement(postgres_sql::story, schema)},
-      payload{"payload",
-              statement("SELECT payload, payload_bytes FROM {schema}.event WHERE shard = $1 AND seq = $2", schema)} {}
+      payload{"payload", statement(postgres_sql::payload, schema)},
+      undelivered{"undelivered", statement(postgres_sql::undelivered, schema)},
+      delivered{"delivered", statement(postgres_sql::delivered, schema)},
+      bury{"bury", statement(postgres_sql::bury, schema)},
+      attempts{"attempts", statement(postgres_sql::attempts, schema)},
+      blocked{"blocked", statement(postgres_sql::blocked, schema)},
+      fetch{"fetch", statement(postgres_sql::fetch, schema)},
+      next_due{"next_due", statement(postgres_sql::next_due, schema)},
+      undelivered_list{"undelivered_list", statement(postgres_sql::undelivered_list, schema)},
+      undelivered_count{"undelivered_count", statement(undelivered_count_sql(), schema)},
+      blocked_keys{"blocked_keys", statement(postgres_sql::blocked_keys, schema)},
+      standings{"standings", statement(postgres_sql::standings, schema)},
+      attempts_at{"attempts_at", statement(postgres_sql::attempts_at, schema)},
+      find_kept{
+          "find_kept",
+          statement("SELECT {columns} FROM {schema}.kept e WHERE e.id = $1::uuid ORDER BY e.id LIMIT 1", schema)} {}
 
 PgDatabase::PgDatabase(PostgresOptions the_options, Log the_log)
     : options(std::move(the_options)), log(std::move(the_log)), queries(options.schema) {}

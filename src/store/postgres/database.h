@@ -18,6 +18,8 @@ struct PgQueries {
   PgQuery flush;                                                            // a follower's
   PgQuery status, destinations, relays, list, find, place, story;           // an inspector's
   PgQuery payload;
+  PgQuery undelivered, delivered, bury, attempts, blocked, fetch, next_due;  // a session's, for undelivered events
+  PgQuery undelivered_list, undelivered_count, blocked_keys, standings, attempts_at, find_kept;  // an inspector's
 };
 
 // What all parts of one PostgreSQL store share. Constant after construction.
@@ -46,10 +48,13 @@ inline constexpr int event_columns_count = 25;
 // The events of `rows`; what they point to lives as long as rows.memory().
 // `first` is the first row to read.
 std::vector<EventView> events_of(const PgRows& rows, int first);
+EventView event_at(const PgRows& rows, int row);
 std::size_t bytes_of(const EventView& event);
 
 std::unique_ptr<Schema> postgres_schema(const PgDatabasePtr& database);
 std::unique_ptr<Inspector> postgres_inspector(const PgDatabasePtr& database);
+std::unique_ptr<Operator> postgres_operator(const PgDatabasePtr& database);
+std::unique_ptr<Upkeep> postgres_upkeep(const PgDatabasePtr& database);
 std::unique_ptr<Follower> postgres_follower(const PgDatabasePtr& database);
 std::unique_ptr<Membership> postgres_membership(const PgDatabasePtr& database, const RelayIdentity& relay);
 std::unique_ptr<Session> postgres_session(const PgDatabasePtr& database, const RelayIdentity& relay,

@@ -6,7 +6,8 @@ SELECT d.name, count(*)::integer AS shards,
        min(p.oldest), max(c.settled_at),
        (SELECT coalesce(sum(m.count), 0)::bigint FROM {schema}.cursor m
         WHERE m.destination = d.name AND m.id > (SELECT max(n.id) - 5000 FROM {schema}.cursor n WHERE n.destination = d.name)
-          AND m.settled_at > clock_timestamp() - interval '1 minute')
+          AND m.settled_at > clock_timestamp() - interval '1 minute'),
+       d.paused
 FROM {schema}.destination d
 JOIN {schema}.lease l ON l.destination = d.name
 LEFT JOIN LATERAL (

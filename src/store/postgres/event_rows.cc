@@ -91,6 +91,8 @@ std::optional<Time> time_at(const PgRows& rows, int row, int column) {
   return rows.null(row, column) ? std::nullopt : std::optional(rows.time(row, column));
 }
 
+}  // namespace
+
 EventView event_at(const PgRows& rows, int row) {
   EventView event{.seq = rows.integer(row, at::seq), .shard = static_cast<std::int32_t>(rows.integer(row, at::shard))};
   std::memcpy(event.id.bytes.data(), rows.text(row, at::id).data(), event.id.bytes.size());
@@ -121,8 +123,6 @@ EventView event_at(const PgRows& rows, int row) {
   event.dedup_key = text_at(rows, row, at::dedup_key);
   return event;
 }
-
-}  // namespace
 
 std::string pg_event_columns() {
   std::string list;

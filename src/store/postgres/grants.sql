@@ -31,10 +31,18 @@ BEGIN
     END IF;
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
-      EXECUTE format('GRANT UPDATE (term, owner, since) ON {schema}.lease TO %I', role);
+      EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
+      EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.undelivered TO %I', role);
+      EXECUTE format('GRANT INSERT ON {schema}.kept, {schema}.attempt TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
+    END IF;
+    IF suffix = 'operator' THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, '
+        '{schema}.resume, {schema}.rewind, {schema}.forget TO %I', role);
     END IF;
   END LOOP;
 END $$;
 -- admit() too: whoever may execute it can make it a trigger of a table of his own, and it has its owner's rights.
 REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
+  {schema}.forget FROM PUBLIC;

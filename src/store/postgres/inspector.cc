@@ -1,11 +1,15 @@
+#include <algorithm>
+#include <cstring>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include "waybill/error.h"
 
-#include "base/time_text.h"
 #include "postgres_sql.h"
 #include "store/postgres/database.h"
+#include "store/postgres/filter.h"
+#include "store/postgres/undelivered.h"
 
 namespace waybill {
 namespace {
@@ -26,16 +30,23 @@ std::optional<std::string> like(const std::string& pattern) {
   return out;
 }
 
-std::optional<std::string> text(const std::optional<Time>& time) {
-  return time ? std::optional(to_rfc3339(*time)) : std::nullopt;
-}
-
 // When an id of version 7 was made.
 std::optional<Time> time_of(const EventId& id) {
   if (id.bytes[6] >> 4U != 7) return std::nullopt;
   std::int64_t milliseconds = 0;
   for (std::size_t i = 0; i < 6; ++i) milliseconds = milliseconds << 8 | id.bytes[i];
   return Time(std::chrono::milliseconds(milliseconds));
+}
+
+bool waits(Standing standing) {
+  return standing == Standing::retrying || standing == Standing::blocked || standing == Standing::scheduled;
+}
+
+Outcome::Kind outcome_of(std::string_view text) {
+  using enum Outcome::Kind;
+  for (const Outcome::Kind kind : {delivered, retry, rejected, unavailable})
+    if (to_string(kind) == text) return kind;
+  return unknown;
 }
 
 class PgInspector final : public Inspector {
@@ -46,6 +57,8 @@ class PgInspector final : public Inspector {
   StoreStatus status() override;
   EventList list(const EventFilter& filter) override;
   std::optional<EventStory> find(const EventId& id) override;
+  UndeliveredList undelivered(const UndeliveredFilter& filter) override;
+  std::vector<BlockedKeyView> blocked_keys(const std::string& destination, int limit) override;
   std::vector<Finding> examine() override;
 
  private:
@@ -53,6 +66,9 @@ class PgInspector final : public Inspector {
     const PgStatement statement{&query, std::move(parameters)};
     return std::move(connection_.transact(std::span(&statement, 1)).at(0));
   }
+  std::optional<PgRows> find_event(const EventId& id);
+  void add_undelivered(StoreStatus& status);
+  std::vector<EventAtDestination> destinations_of(const EventView& event);
   std::int64_t first_seq_from(Time time, std::int64_t last);
 
   PgDatabasePtr database_;
@@ -78,8 +94,10 @@ StoreStatus PgInspector::status() {
                                   .shards_owned = static_cast<int>(rows.integer(row, 2))};
     if (!rows.null(row, 5)) destination.oldest_pending = rows.time(row, 5);
     if (!rows.null(row, 6)) destination.last_settled = rows.time(row, 6);
+    destination.paused = rows.boolean(row, 8);
     status.destinations.push_back(std::move(destination));
   }
+  add_undelivered(status);
   const PgRows relays = ask(queries_.relays);
   for (int row = 0; row < relays.size(); ++row)
     status.relays.push_back({.id = std::string(relays.text(row, 0)),
@@ -91,6 +109,24 @@ StoreStatus PgInspector::status() {
   return status;
 }
 
+Count count_of(std::int64_t counted) {
+  return {.value = counted, .exact = counted <= exact_count_max};
+}
+
+void PgInspector::add_undelivered(StoreStatus& status) {
+  const PgRows rows = ask(queries_.standings, {std::to_string(exact_count_max)});
+  for (int row = 0; row < rows.size(); ++row) {
+    const auto destination = std::find_if(status.destinations.begin(), status.destinations.end(),
+                                          [&](const auto& each) { return each.name == rows.text(row, 0); });
+    if (destination == status.destinations.end()) continue;
+    if (rows.null(row, 1)) {
+      destination->blocked_keys = count_of(rows.integer(row, 2));
+    } else {
+      destination->undelivered[standing_of(rows.text(row, 1))] = count_of(rows.integer(row, 2));
+    }
+  }
+}
+
 EventList PgInspector::list(const EventFilter& filter) {
   // Newest first without an index over all shards: looks at the last stretch of the log, then at longer ones.
   const PgRows place = ask(queries_.place, {std::to_string(seq_max)});
@@ -98,18 +134,18 @@ EventList PgInspector::list(const EventFilter& filter) {
   const std::int64_t end = std::min(filter.before_seq.value_or(last + 1), last + 1);
   for (std::int64_t stretch = std::max<std::int64_t>(1'000, 10LL * filter.limit);; stretch *= 10) {
     const std::int64_t from = std::max<std::int64_t>(0, end - 1 - stretch);
-    const PgRows rows = ask(
-        queries_.list, {std::to_string(end), like(filter.topic), like(filter.type), like(filter.tenant),
-                        like(filter.aggregate_type), like(filter.aggregate_id), like(filter.key), text(filter.since),
-                        text(filter.until), std::to_string(filter.limit), std::to_string(from)});
+    const PgRows rows = ask(queries_.list, {std::to_string(end), like(filter.topic), like(filter.type),
+                                            like(filter.tenant), like(filter.aggregate_type), like(filter.aggregate_id),
+                                            like(filter.key), parameter(filter.since), parameter(filter.until),
+                                            std::to_string(filter.limit), std::to_string(from)});
     if (rows.size() < filter.limit && from > 0) continue;
     return {.events = events_of(rows, 0), .memory = rows.memory()};
   }
 }
 
 // The log has no index on ids. An id of version 7 names its time, and seq grows with time: so the search is
-// among the events of those minutes.
-std::optional<EventStory> PgInspector::find(const EventId& id) {
+// among the events of those minutes. What is kept has one.
+std::optional<PgRows> PgInspector::find_event(const EventId& id) {
   std::int64_t from = 0;
   std::int64_t to = seq_max;
   if (const auto time = time_of(id)) {
@@ -117,11 +153,17 @@ std::optional<EventStory> PgInspector::find(const EventId& id) {
     from = first_seq_from(*time - clock_difference_max, last);
     to = first_seq_from(*time + clock_difference_max, last);
   }
-  const PgRows rows = ask(queries_.find, {id.to_string(), std::to_string(from), std::to_string(to)});
-  if (rows.size() == 0) return std::nullopt;
-  EventStory story{.event = events_of(rows, 0).at(0)};
+  PgRows rows = ask(queries_.find, {id.to_string(), std::to_string(from), std::to_string(to)});
+  if (rows.size() == 0) rows = ask(queries_.find_kept, {id.to_string()});
+  return rows.size() == 0 ? std::nullopt : std::optional(rows);
+}
+
+std::optional<EventStory> PgInspector::find(const EventId& id) {
+  const std::optional<PgRows> rows = find_event(id);
+  if (!rows) return std::nullopt;
+  EventStory story{.event = event_at(*rows, 0)};
   auto memory = std::make_shared<std::vector<std::shared_ptr<PGresult>>>();
-  memory->push_back(rows.memory());
+  memory->push_back(rows->memory());
   if (story.event.payload_deferred) {
     const PgRows payload =
         connection_.run({&queries_.payload, {std::to_string(story.event.shard), std::to_string(story.event.seq)}});
@@ -132,16 +174,72 @@ std::optional<EventStory> PgInspector::find(const EventId& id) {
     }
   }
   story.memory = memory;
-  const PgRows settled = ask(queries_.story, {std::to_string(story.event.shard), std::to_string(story.event.seq)});
+  story.destinations = destinations_of(story.event);
+  return story;
+}
+
+std::vector<EventAtDestination> PgInspector::destinations_of(const EventView& event) {
+  const PgParameters place{std::to_string(event.shard), std::to_string(event.seq)};
+  const PgRows settled = ask(queries_.story, place);
+  const PgRows attempts = ask(queries_.attempts_at, place);
+  std::vector<EventAtDestination> destinations;
   for (int row = 0; row < settled.size(); ++row) {
     EventAtDestination at{.destination = std::string(settled.text(row, 0)), .state = "pending"};
     if (!settled.null(row, 1)) {
       at.state = "published";
       at.settled_at = settled.time(row, 1);
     }
-    story.destinations.push_back(std::move(at));
+    if (!settled.null(row, 2)) at.state = settled.text(row, 2);
+    for (int i = 0; i < attempts.size(); ++i)
+      if (attempts.text(i, 0) == at.destination)
+        at.attempts.push_back({.seq = event.seq,
+                               .number = static_cast<std::int32_t>(attempts.integer(i, 1)),
+                               .at = attempts.time(i, 2),
+                               .outcome = outcome_of(attempts.text(i, 3)),
+                               .error = std::string(attempts.text(i, 4))});
+    destinations.push_back(std::move(at));
   }
-  return story;
+  return destinations;
+}
+
+UndeliveredList PgInspector::undelivered(const UndeliveredFilter& filter) {
+  PgParameters parameters{parameter(filter.destination)};
+  append_filter(parameters, filter);
+  parameters.emplace_back(std::to_string(filter.limit));
+  const PgRows rows = ask(queries_.undelivered_list, std::move(parameters));
+  UndeliveredList list{.memory = rows.memory()};
+  constexpr int more = event_columns_count + undelivered_columns_count;
+  for (int row = 0; row < rows.size(); ++row) {
+    UndeliveredView view{.destination = std::string(rows.text(row, more + 1)),
+                         .row = undelivered_at(rows, row, event_columns_count),
+                         .event = event_at(rows, row),
+                         .since = rows.time(row, more + 2),
+                         .redrives = static_cast<std::int32_t>(rows.integer(row, more)),
+                         .edited = rows.boolean(row, more + 4)};
+    view.event.redrives = view.redrives;
+    if (waits(view.row.standing)) view.due = rows.time(row, more + 3);
+    list.events.push_back(std::move(view));
+  }
+  return list;
+}
+
+std::vector<BlockedKeyView> PgInspector::blocked_keys(const std::string& destination, int limit) {
+  const PgRows rows =
+      ask(queries_.blocked_keys, {parameter(destination), std::to_string(limit), std::to_string(exact_count_max)});
+  std::vector<BlockedKeyView> list;
+  for (int row = 0; row < rows.size(); ++row) {
+    BlockedKeyView view{.destination = std::string(rows.text(row, 0)),
+                        .tenant = std::string(rows.text(row, 1)),
+                        .key = std::string(rows.text(row, 2)),
+                        .events = count_of(rows.integer(row, 3)),
+                        .standing = standing_of(rows.text(row, 5)),
+                        .error = std::string(rows.text(row, 6)),
+                        .since = rows.time(row, 7)};
+    std::memcpy(view.first.bytes.data(), rows.text(row, 4).data(), view.first.bytes.size());
+    if (!rows.null(row, 8)) view.due = rows.time(row, 8);
+    list.push_back(std::move(view));
+  }
+  return list;
 }
 
 // By halving: the least seq from which on events were written at or after `time`, about.

@@ -163,6 +163,8 @@ class PgMembership final : public Membership {
         const std::string name(rows.text(row, 1));
         pulse.shards[name] = static_cast<int>(rows.integer(row, 2));
         pulse.relays[name] = static_cast<int>(rows.integer(row, 3)) + 1;
+        if (rows.boolean(row, 4)) pulse.paused.insert(name);
+        pulse.changes[name] = rows.integer(row, 5);
       } else if (!rows.null(row, 3)) {
         pulse.next_expiry = std::min(pulse.next_expiry, std::chrono::milliseconds(rows.integer(row, 3)));
       }

@@ -41,6 +41,8 @@ class PgStore final : public Store {
     return postgres_session(database_, relay, destination);
   }
   std::unique_ptr<Follower> follow() override { return postgres_follower(database_); }
+  std::unique_ptr<Operator> operate() override { return postgres_operator(database_); }
+  std::unique_ptr<Upkeep> upkeep() override { return postgres_upkeep(database_); }
   std::string describe() const override { return describe_postgres(database_->options.url); }
 
  private:

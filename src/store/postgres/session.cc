@@ -9,6 +9,7 @@
 #include "base/assert.h"
 #include "store/postgres/database.h"
 #include "store/postgres/snapshot.h"
+#include "store/postgres/undelivered.h"
 
 namespace waybill {
 namespace {
@@ -51,9 +52,10 @@ class PgSession final : public Session {
         destination_(std::move(destination)),
         connection_(database_->connect("relay " + destination_)) {}
 
-  std::vector<Lease> open(std::span<const Lease> leases, Start start, bool again) override;
+  std::vector<Opened> open(std::span<const Lease> leases, Start start, bool again) override;
   void close(std::span<const std::int32_t> shards) override;
   Reading exchange(std::span<const Settlement> settled, const Appetite& appetite) override;
+  Fetched fetch(std::span<const Wanted> wanted) override;
   // A chunk that nobody takes in keeps its transaction open on the server, and with it the xmin horizon.
   void keep_up() override { finish_read_ahead(); }
   std::shared_ptr<const void> load(EventView& event) override;
@@ -77,7 +79,7 @@ class PgSession final : public Session {
   void settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
                         Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
-  PgStatement settle_statement(const std::vector<Row>& rows) const;
+  PgStatement settle_statement(const std::vector<Row>& rows, std::span<const Settlement> also = {}) const;
   PgStatement fence_statement(std::int32_t shard) const;
   PgStatement probe_statement(std::span<const std::int32_t> shards, int limit) const;
   PgStatement walk_statement(std::span<const std::int32_t> shards, int limit) const;
@@ -127,7 +129,7 @@ Snapshot snapshot_of(std::string_view text) {
 
 // A broken connection of ours may live on at the server, in the middle of a commit. To raise the term waits for it, as
 // a take-over by another relay would; what is read in a later statement is then the last word.
-std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, bool again) {
+std::vector<Opened> PgSession::open(std::span<const Lease> leases, Start start, bool again) {
   finish_read_ahead();
   if (again) {
     const PgStatement statement{&queries_.renew, lease_parameters(leases)};
@@ -137,15 +139,16 @@ std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, b
       renewed.push_back({.destination = destination_,
                          .shard = static_cast<std::int32_t>(rows.integer(row, 0)),
                          .term = rows.integer(row, 1)});
-    return renewed.empty() ? renewed : open(renewed, start, false);
+    return renewed.empty() ? std::vector<Opened>{} : open(renewed, start, false);
   }
   const PgStatement newest{&queries_.open, lease_parameters(leases)};
   const PgStatement now{&queries_.start};
+  const PgStatement blocked{&queries_.blocked, lease_parameters(leases)};
   for (int attempt = 0;; ++attempt) {
-    const auto results = connection_.transact(std::vector{newest, now});
+    const auto results = connection_.transact(std::vector{newest, now, blocked});
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
-    std::vector<Lease> opened;
+    std::vector<Opened> opened;
     std::vector<std::int32_t> fresh;
     for (int row = 0; row < rows.size(); ++row) {
       const auto shard = static_cast<std::int32_t>(rows.integer(row, 0));
@@ -154,10 +157,11 @@ std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, b
       } else {
         places_[shard] = place_of(rows, row, present);
       }
-      opened.push_back(
-          *std::find_if(leases.begin(), leases.end(), [&](const auto& lease) { return lease.shard == shard; }));
-      places_[shard].term = opened.back().term;
+      opened.push_back({.lease = *std::find_if(leases.begin(), leases.end(),
+                                               [&](const auto& lease) { return lease.shard == shard; })});
+      places_[shard].term = opened.back().lease.term;
     }
+    read_blocked(results[2], opened);
     if (fresh.empty()) return opened;
     WAYBILL_ASSERT(attempt < 3);
     write_first_cursor(fresh, start);
@@ -238,16 +242,20 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
 // The probe comes first: so the transaction gets its number after the probe's snapshot was taken, and once it is on
 // disk no crash can make the server hand out a number again that the snapshot takes for ended. The snapshot then stays
 // good even where a crash goes unnoticed, behind a pooler.
-// If the transaction locked no lease it has written nothing, its commit has not reached the disk, and what it saw may yet
-// be undone: then once more, under a lease that is ours.
+// If the transaction locked no lease it has written nothing, its commit has not reached the disk, and what it saw may
+// yet be undone: then once more, under a lease that is ours.
 void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
                                  Reading& reading) {
   while (!settled.empty() || !probing.empty()) {
     std::vector<PgStatement> statements;
     if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
-    statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
+    const std::size_t fence = statements.size();
+    statements.push_back(settled.empty() ? fence_statement(probing.front())
+                                         : settle_statement(rows_of(settled), settled));
+    for (PgStatement& statement : undelivered_statements(queries_, destination_, owner_, settled))
+      statements.push_back(std::move(statement));
     const auto results = connection_.transact(statements);
-    const PgRows& fenced = results.back();
+    const PgRows& fenced = results[fence];
     if (settled.empty() && fenced.size() == 0) reading.lost.push_back(probing.front());
     for (const Settlement& settlement : settled)
       if (!contains_shard(fenced, settlement.shard)) reading.lost.push_back(settlement.shard);
@@ -266,6 +274,7 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
 std::vector<PgSession::Row> PgSession::rows_of(std::span<const Settlement> settled) const {
   std::vector<Row> rows;
   for (const Settlement& settlement : settled) {
+    if (!settlement.window) continue;
     const auto& window = static_cast<const PgWindow&>(*settlement.window);
     Row row{.shards = {settlement.shard}, .count = settlement.count};
     if (settlement.window_done) {
@@ -290,7 +299,8 @@ std::vector<PgSession::Row> PgSession::rows_of(std::span<const Settlement> settl
   return rows;
 }
 
-PgStatement PgSession::settle_statement(const std::vector<Row>& rows) const {
+// The shards of `also` whose cursor stays are locked all the same.
+PgStatement PgSession::settle_statement(const std::vector<Row>& rows, std::span<const Settlement> also) const {
   std::vector<std::int32_t> shards;
   std::vector<std::int64_t> terms;
   std::vector<std::size_t> row_of_shard;
@@ -312,6 +322,12 @@ PgStatement PgSession::settle_statement(const std::vector<Row>& rows) const {
       terms.push_back(places_.at(shard).term);
       row_of_shard.push_back(settled.size());
     }
+  }
+  for (const Settlement& settlement : also) {
+    if (settlement.window) continue;
+    shards.push_back(settlement.shard);
+    terms.push_back(places_.at(settlement.shard).term);
+    row_of_shard.push_back(0);
   }
   return {&queries_.settle,
           {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms),
@@ -465,6 +481,12 @@ void PgSession::finish_read_ahead() {
   const std::vector<std::int32_t> shards = std::exchange(ahead_, {});
   const auto results = connection_.receive();
   take_walked(results.at(0), shards, ahead_limit_);
+}
+
+Fetched PgSession::fetch(std::span<const Wanted> wanted) {
+  if (wanted.empty()) return {};
+  finish_read_ahead();
+  return read_fetched(connection_.transact(fetch_statements(queries_, destination_, wanted)), wanted);
 }
 
 std::shared_ptr<const void> PgSession::load(EventView& event) {

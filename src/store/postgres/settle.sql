@@ -1,10 +1,10 @@
 -- Saves progress for the shards whose lease is still ours; returns those. The lock is the fence: it is held until the
--- commit, and a take-over waits for it.
--- $1 destination, $2 owner; for each shard $3 shard, $4 term, $5 number of its row below (from 1);
+-- commit, and a take-over waits for it; shards are locked in their order, as whoever locks several of them does.
+-- $1 destination, $2 owner; for each shard $3 shard, $4 term, $5 number of its row below (from 1; 0: its cursor stays);
 -- for each row $6 settled, $7 walking, $8 upto, $9 floor, $10 ceiling, $11 count
 WITH mine AS MATERIALIZED (
   SELECT l.shard, m.row
-  FROM unnest($3::smallint[], $4::bigint[], $5::integer[]) AS m (shard, term, row)
+  FROM (SELECT * FROM unnest($3::smallint[], $4::bigint[], $5::integer[]) AS m (shard, term, row) ORDER BY m.shard) m
   JOIN {schema}.lease l ON l.destination = $1 AND l.shard = m.shard AND l.term = m.term AND l.owner = $2
   FOR KEY SHARE OF l
 ), saved AS (

@@ -1,0 +1,433 @@
+-- What people do, as functions for psql and for the program alike. oldest_program: 2
+--
+-- Each is one transaction, safe beside running relays and other operators: a destination is changed by one operation at
+-- a time, only events that are dead or held are touched, and relays are told. An operation is repeated under its id: it
+-- goes on where it stopped and touches nothing twice. Patterns have '*' for any text.
+--
+--   SELECT waybill.redrive('mail', topic => 'mail.*', per_second => 10);   -- again, until it returns 0
+--   SELECT waybill.dismiss('mail', ids => '{018f3c1e-…}');
+--   SELECT waybill.edit('mail', '018f3c1e-…', payload => '{"to": "x@example.org"}');
+--   SELECT waybill.pause('mail'); SELECT waybill.resume('mail');
+--   SELECT * FROM waybill.rewind('mail', to_time => '2026-01-01 12:00Z');  -- says what it would do; dry => false does it
+--   SELECT * FROM waybill.forget('old-mail');                              -- likewise
+
+-- A pattern as LIKE has it.
+CREATE FUNCTION {schema}.like_pattern(pattern text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+  SELECT replace(replace(replace(replace(pattern, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
+$$;
+
+-- Records an operation, or finds that it was begun before; tells the relays. Until the transaction ends, no other
+-- operation changes the destination.
+CREATE FUNCTION {schema}.begin_operation(
+  id uuid, kind text, by text, destination text, details jsonb, OUT done bigint, OUT repeated boolean)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  earlier {schema}.operation;
+BEGIN
+  PERFORM set_config('synchronous_commit', 'on', true);
+  UPDATE {schema}.destination d SET changes = d.changes + 1 WHERE d.name = begin_operation.destination;
+  IF NOT FOUND THEN
+    RAISE invalid_parameter_value
+      USING MESSAGE = format('there is no destination ''%s''', begin_operation.destination);
+  END IF;
+  INSERT INTO {schema}.operation (id, kind, by, login, destination, details)
+  VALUES (begin_operation.id, begin_operation.kind, coalesce(begin_operation.by, session_user), session_user,
+          begin_operation.destination, jsonb_strip_nulls(begin_operation.details))
+  ON CONFLICT DO NOTHING;
+  repeated := NOT FOUND;
+  SELECT o.* INTO earlier FROM {schema}.operation o WHERE o.id = begin_operation.id;
+  IF earlier.kind <> begin_operation.kind OR earlier.destination <> begin_operation.destination THEN
+    RAISE invalid_parameter_value
+      USING MESSAGE = format('operation %s is a %s of destination ''%s''', earlier.id, earlier.kind, earlier.destination);
+  END IF;
+  done := earlier.events;
+  PERFORM pg_notify('{schema}_leases', '');
+END $$;
+
+-- Locks undelivered events that this operation may change, oldest first; returns where they are. What a relay is writing is passed over.
+CREATE FUNCTION {schema}.lock_undelivered(
+  destination text, operation uuid, standings text[], ids uuid[], topic text, type text, tenant text,
+  aggregate_type text, aggregate_id text, key text, error text, since timestamptz, until timestamptz, before_seq bigint,
+  most integer)
+RETURNS SETOF tid LANGUAGE sql VOLATILE AS $$
+  SELECT u.ctid
+  FROM {schema}.undelivered u
+  WHERE u.destination = $1 AND u.standing IN ('dead', 'held') AND ($3 IS NULL OR u.standing = ANY ($3))
+    AND u.operation IS DISTINCT FROM $2 AND ($4 IS NULL OR u.id = ANY ($4))
+    AND ($11 IS NULL OR u.error LIKE {schema}.like_pattern($11))
+    AND ($12 IS NULL OR u.since >= $12) AND ($13 IS NULL OR u.since < $13) AND ($14 IS NULL OR u.seq < $14)
+    AND (coalesce($5, $6, $7, $8, $9, $10) IS NULL OR EXISTS (
+      SELECT FROM (
+        SELECT e.topic, e.type, e.tenant, e.aggregate_type, e.aggregate_id, e.key FROM {schema}.event e
+        WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq
+        UNION ALL
+        SELECT k.topic, k.type, k.tenant, k.aggregate_type, k.aggregate_id, k.key FROM {schema}.kept k
+        WHERE k.shard = u.shard AND k.seq = u.seq) e
+      WHERE ($5 IS NULL OR e.topic LIKE {schema}.like_pattern($5))
+        AND ($6 IS NULL OR coalesce(e.type, e.topic) LIKE {schema}.like_pattern($6))
+        AND ($7 IS NULL OR e.tenant LIKE {schema}.like_pattern($7))
+        AND ($8 IS NULL OR e.aggregate_type LIKE {schema}.like_pattern($8))
+        AND ($9 IS NULL OR e.aggregate_id LIKE {schema}.like_pattern($9))
+        AND ($10 IS NULL
+             OR coalesce(e.key, e.aggregate_type || '/' || e.aggregate_id) LIKE {schema}.like_pattern($10))))
+  ORDER BY u.destination, u.seq LIMIT $15
+  FOR UPDATE OF u SKIP LOCKED
+$$;
+
+-- Dead and held events are tried again, as if for the first time, at most per_second of them (0: any number). Returns how
+-- many; 0: the operation is complete.
+CREATE FUNCTION {schema}.redrive(
+  destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL, standings text[] DEFAULT NULL,
+  ids uuid[] DEFAULT NULL, topic text DEFAULT NULL, type text DEFAULT NULL, tenant text DEFAULT NULL,
+  aggregate_type text DEFAULT NULL, aggregate_id text DEFAULT NULL, key text DEFAULT NULL, error text DEFAULT NULL,
+  since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, before_seq bigint DEFAULT NULL,
+  per_second integer DEFAULT 0, most integer DEFAULT 1000)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  own_id uuid := coalesce(redrive.operation, {schema}.new_id());
+  begun record;
+  place tid;
+  touched bigint := 0;
+BEGIN
+  begun := {schema}.begin_operation(own_id, 'redrive', redrive.by, redrive.destination, jsonb_build_object(
+    'standings', redrive.standings, 'ids', redrive.ids, 'topic', redrive.topic, 'type', redrive.type,
+    'tenant', redrive.tenant, 'aggregate_type', redrive.aggregate_type, 'aggregate_id', redrive.aggregate_id,
+    'key', redrive.key, 'error', redrive.error, 'since', redrive.since, 'until', redrive.until,
+    'per_second', nullif(redrive.per_second, 0)));
+  FOR place IN SELECT {schema}.lock_undelivered(
+    redrive.destination, own_id, redrive.standings, redrive.ids, redrive.topic, redrive.type, redrive.tenant,
+    redrive.aggregate_type, redrive.aggregate_id, redrive.key, redrive.error, redrive.since, redrive.until,
+    redrive.before_seq, redrive.most)
+  LOOP
+    UPDATE {schema}.undelivered u
+    SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, sending = 0, redrives = u.redrives + 1,
+        operation = own_id,
+        due = clock_timestamp() + CASE WHEN redrive.per_second > 0
+                                       THEN (begun.done + touched) * (interval '1 second' / redrive.per_second)
+                                       ELSE interval '0' END
+    WHERE u.ctid = place;
+    touched := touched + 1;
+  END LOOP;
+  UPDATE {schema}.operation o SET events = o.events + touched WHERE o.id = own_id AND touched > 0;
+  RETURN touched;
+END $$;
+
+-- Dead and held events need not go. Returns as redrive().
+CREATE FUNCTION {schema}.dismiss(
+  destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL, standings text[] DEFAULT NULL,
+  ids uuid[] DEFAULT NULL, topic text DEFAULT NULL, type text DEFAULT NULL, tenant text DEFAULT NULL,
+  aggregate_type text DEFAULT NULL, aggregate_id text DEFAULT NULL, key text DEFAULT NULL, error text DEFAULT NULL,
+  since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, before_seq bigint DEFAULT NULL,
+  most integer DEFAULT 1000)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  own_id uuid := coalesce(dismiss.operation, {schema}.new_id());
+  begun record;
+  place tid;
+  touched bigint := 0;
+BEGIN
+  begun := {schema}.begin_operation(own_id, 'dismiss', dismiss.by, dismiss.destination, jsonb_build_object(
+    'standings', dismiss.standings, 'ids', dismiss.ids, 'topic', dismiss.topic, 'type', dismiss.type,
+    'tenant', dismiss.tenant, 'aggregate_type', dismiss.aggregate_type, 'aggregate_id', dismiss.aggregate_id,
+    'key', dismiss.key, 'error', dismiss.error, 'since', dismiss.since, 'until', dismiss.until));
+  FOR place IN SELECT {schema}.lock_undelivered(
+    dismiss.destination, own_id, dismiss.standings, dismiss.ids, dismiss.topic, dismiss.type, dismiss.tenant,
+    dismiss.aggregate_type, dismiss.aggregate_id, dismiss.key, dismiss.error, dismiss.since, dismiss.until,
+    dismiss.before_seq, dismiss.most)
+  LOOP
+    UPDATE {schema}.undelivered u SET standing = 'dismissed', blocks = false, operation = own_id
+    WHERE u.ctid = place;
+    touched := touched + 1;
+  END LOOP;
+  UPDATE {schema}.operation o SET events = o.events + touched WHERE o.id = own_id AND touched > 0;
+  RETURN touched;
+END $$;
+
+-- In place of what a dead or held event says, from its next attempt on. The original is kept.
+CREATE FUNCTION {schema}.edit(
+  destination text, event uuid, payload json DEFAULT NULL, payload_bytes bytea DEFAULT NULL, headers json DEFAULT NULL,
+  operation uuid DEFAULT NULL, by text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  own_id uuid := coalesce(edit.operation, {schema}.new_id());
+  begun record;
+  place record;
+  is_json boolean;
+BEGIN
+  begun := {schema}.begin_operation(own_id, 'edit', edit.by, edit.destination,
+    jsonb_build_object('event', edit.event, 'payload', coalesce(edit.payload::text, edit.payload_bytes::text) IS NOT NULL,
+                       'headers', edit.headers IS NOT NULL));
+  IF begun.repeated THEN
+    RETURN;
+  END IF;
+  SELECT u.slot, u.shard, u.seq INTO place FROM {schema}.undelivered u
+  WHERE u.destination = edit.destination AND u.id = edit.event AND u.standing IN ('dead', 'held') FOR UPDATE;
+  IF NOT FOUND THEN
+    RAISE invalid_parameter_value
+      USING MESSAGE = format('event %s is neither dead nor held at ''%s''', edit.event, edit.destination);
+  END IF;
+  SELECT e.is_json INTO is_json FROM (
+    SELECT e.payload_bytes IS NULL AS is_json FROM {schema}.event e
+    WHERE e.slot = place.slot AND e.shard = place.shard AND e.seq = place.seq
+    UNION ALL
+    SELECT k.payload_bytes IS NULL FROM {schema}.kept k WHERE k.shard = place.shard AND k.seq = place.seq) e LIMIT 1;
+  IF is_json AND edit.payload_bytes IS NOT NULL THEN
+    payload := convert_from(edit.payload_bytes, 'UTF8')::json;
+    payload_bytes := NULL;
+  ELSIF NOT is_json AND edit.payload IS NOT NULL THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'the event does not carry JSON: give payload_bytes';
+  END IF;
+  IF greatest(octet_length(payload::text), octet_length(payload_bytes)) > 786432 THEN
+    RAISE invalid_parameter_value USING MESSAGE = 'payload must be at most 786432 bytes';
+  END IF;
+  IF edit.headers IS NOT NULL AND (octet_length(edit.headers::text) > 16384
+     OR CASE WHEN json_typeof(edit.headers) <> 'object' THEN true
+             ELSE EXISTS (SELECT FROM json_each(edit.headers) h WHERE json_typeof(h.value) <> 'string') END) THEN
+    RAISE invalid_parameter_value
+      USING MESSAGE = 'headers must be a JSON object of strings, of at most 16384 bytes';
+  END IF;
+  UPDATE {schema}.undelivered u
+  SET payload = coalesce(edit.payload, u.payload), payload_bytes = coalesce(edit.payload_bytes, u.payload_bytes),
+      headers = coalesce(edit.headers, u.headers)
+  WHERE u.destination = edit.destination AND u.shard = place.shard AND u.seq = place.seq;
+  UPDATE {schema}.operation o SET events = 1 WHERE o.id = own_id;
+END $$;
+
+CREATE FUNCTION {schema}.pause(destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  begun record;
+BEGIN
+  begun := {schema}.begin_operation(coalesce(pause.operation, {schema}.new_id()), 'pause', pause.by, pause.destination, '{}');
+  UPDATE {schema}.destination d SET paused = true WHERE d.name = pause.destination AND NOT begun.repeated;
+END $$;
+
+CREATE FUNCTION {schema}.resume(destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  begun record;
+BEGIN
+  begun := {schema}.begin_operation(coalesce(resume.operation, {schema}.new_id()), 'resume', resume.by,
+    resume.destination, '{}');
+  UPDATE {schema}.destination d SET paused = false WHERE d.name = resume.destination AND NOT begun.repeated;
+END $$;
+
+-- Where the log has an event. It has no index on ids; but an id of version 7 names its time, and seq grows with time.
+CREATE FUNCTION {schema}.find_event(id uuid, OUT shard smallint, OUT seq bigint, OUT xid xid8)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  low bigint := 0;
+  high bigint := (SELECT s.last_value + 1 FROM {schema}.event_seq_seq s);
+  last bigint := high;
+  middle bigint;
+  made timestamptz;
+  written timestamptz;
+BEGIN
+  IF substr(find_event.id::text, 15, 1) = '7' THEN
+    made := to_timestamp(('x' || lpad(replace(left(find_event.id::text, 13), '-', ''), 16, '0'))::bit(64)::bigint / 1000.0);
+    WHILE low < high LOOP
+      middle := low + (high - low) / 2;
+      SELECT min(f.created_at) INTO written
+      FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
+      CROSS JOIN LATERAL (SELECT e.created_at FROM {schema}.event e
+                          WHERE e.shard = lane.shard AND e.seq >= middle ORDER BY e.shard, e.seq LIMIT 1) f;
+      IF written IS NULL OR written >= made - interval '10 minutes' THEN
+        high := middle;
+      ELSE
+        low := middle + 1;
+      END IF;
+    END LOOP;
+  END IF;
+  SELECT e.shard, e.seq, e.xid INTO shard, seq, xid
+  FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
+  CROSS JOIN LATERAL (SELECT e.shard, e.seq, e.xid FROM {schema}.event e
+                      WHERE e.shard = lane.shard AND e.seq BETWEEN low AND last AND e.id = find_event.id
+                      ORDER BY e.shard, e.seq LIMIT 1) e
+  LIMIT 1;
+END $$;
+
+-- Events of a shard that the second place has settled and the first has not; `most` of them at most, and one. A place is
+-- as in `cursor`.
+CREATE FUNCTION {schema}.count_between(
+  shard smallint, settled pg_snapshot, walking pg_snapshot, upto bigint,
+  settled_then pg_snapshot, walking_then pg_snapshot, upto_then bigint, most bigint)
+RETURNS bigint LANGUAGE sql STABLE AS $$
+  SELECT count(*) FROM (
+    SELECT FROM (
+      (SELECT e.xid, e.seq FROM {schema}.event e
+       WHERE e.shard = $1 AND e.xid >= pg_snapshot_xmax($2) AND e.xid < pg_snapshot_xmax(coalesce($6, $5))
+       ORDER BY e.xid, e.seq)
+      UNION ALL
+      (SELECT late.xid, late.seq FROM pg_snapshot_xip($2) AS x (xid)
+       CROSS JOIN LATERAL (SELECT e.xid, e.seq FROM {schema}.event e
+                           WHERE e.shard = $1 AND e.xid = x.xid ORDER BY e.xid, e.seq) late)
+    ) e
+    WHERE ($3 IS NULL OR e.seq > $4 OR NOT pg_visible_in_snapshot(e.xid, $3))
+      AND (pg_visible_in_snapshot(e.xid, $5) OR ($6 IS NOT NULL AND e.seq <= $7 AND pg_visible_in_snapshot(e.xid, $6)))
+    LIMIT $8 + 1) e
+$$;
+
+-- A destination goes on from an earlier place: with the first event committed at or after to_time, with to_event, or with
+-- the first there is. Returns how many events will be published again. Relays that publish there begin anew.
+CREATE FUNCTION {schema}.rewind(
+  destination text, to_time timestamptz DEFAULT NULL, to_event uuid DEFAULT NULL, dry boolean DEFAULT true,
+  operation uuid DEFAULT NULL, by text DEFAULT NULL, OUT events bigint, OUT exact boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  own_id uuid := coalesce(rewind.operation, {schema}.new_id());
+  begun record;
+  target record;
+  end_id bigint;   -- Rows of the cursor from here on are later than to_time.
+  end_hi xid8;     -- Rows above have settled the event.
+  low bigint := 0;
+  middle bigint;
+  found_at timestamptz;
+  lane record;
+  place {schema}.cursor;
+  present {schema}.cursor;
+  counted bigint;
+BEGIN
+  events := 0;
+  exact := true;
+  IF NOT rewind.dry THEN
+    begun := {schema}.begin_operation(own_id, 'rewind', rewind.by, rewind.destination,
+      jsonb_build_object('to_time', rewind.to_time, 'to_event', rewind.to_event));
+    IF begun.repeated THEN
+      events := begun.done;
+      exact := false;
+      RETURN;
+    END IF;
+    -- Waits for what relays are writing now; what they write later finds its term gone.
+    PERFORM FROM {schema}.lease l WHERE l.destination = rewind.destination ORDER BY l.shard FOR UPDATE;
+    UPDATE {schema}.lease l
+    SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL
+    WHERE l.destination = rewind.destination;
+  ELSIF NOT EXISTS (SELECT FROM {schema}.destination d WHERE d.name = rewind.destination) THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('there is no destination ''%s''', rewind.destination);
+  END IF;
+
+  IF rewind.to_time IS NOT NULL THEN
+    -- By halving. The clock of one row may be a little off that of the next: hence the seconds.
+    SELECT coalesce(max(c.id), 0) + 1 INTO end_id FROM {schema}.cursor c WHERE c.destination = rewind.destination;
+    WHILE low < end_id LOOP
+      middle := low + (end_id - low) / 2;
+      SELECT c.settled_at INTO found_at FROM {schema}.cursor c
+      WHERE c.destination = rewind.destination AND c.id >= middle ORDER BY c.destination, c.id LIMIT 1;
+      IF found_at IS NULL OR found_at > rewind.to_time + interval '10 s' THEN
+        end_id := middle;
+      ELSE
+        low := middle + 1;
+      END IF;
+    END LOOP;
+  ELSIF rewind.to_event IS NOT NULL THEN
+    target := {schema}.find_event(rewind.to_event);
+    IF target.seq IS NULL THEN
+      RAISE invalid_parameter_value USING MESSAGE = format('event %s is not in the log', rewind.to_event);
+    END IF;
+    SELECT c.hi INTO end_hi FROM {schema}.cursor c
+    WHERE c.destination = rewind.destination AND c.hi > target.xid AND target.shard = ANY (c.shards)
+      AND (pg_visible_in_snapshot(target.xid, c.settled)
+           OR (c.walking IS NOT NULL AND target.seq <= c.upto AND pg_visible_in_snapshot(target.xid, c.walking)))
+    ORDER BY c.destination, c.hi, c.id LIMIT 1;
+  END IF;
+
+  FOR lane IN SELECT l.shard FROM {schema}.lease l WHERE l.destination = rewind.destination ORDER BY l.shard LOOP
+    SELECT c.* INTO present FROM {schema}.cursor c
+    WHERE c.destination = rewind.destination AND lane.shard = ANY (c.shards) ORDER BY c.destination, c.id DESC LIMIT 1;
+    CONTINUE WHEN NOT FOUND;
+    place := NULL;
+    IF rewind.to_time IS NOT NULL THEN
+      SELECT c.* INTO place FROM {schema}.cursor c
+      WHERE c.destination = rewind.destination AND c.id < end_id AND c.settled_at <= rewind.to_time
+        AND lane.shard = ANY (c.shards)
+      ORDER BY c.destination, c.id DESC LIMIT 1;
+    ELSIF rewind.to_event IS NOT NULL THEN
+      SELECT c.* INTO place FROM {schema}.cursor c
+      WHERE c.destination = rewind.destination AND (end_hi IS NULL OR c.hi <= end_hi) AND lane.shard = ANY (c.shards)
+        AND NOT pg_visible_in_snapshot(target.xid, c.settled)
+        AND (c.walking IS NULL OR target.seq > c.upto OR NOT pg_visible_in_snapshot(target.xid, c.walking))
+      ORDER BY c.destination DESC, c.hi DESC, c.id DESC LIMIT 1;
+    END IF;
+    IF place.id IS NULL THEN
+      place.settled := '3:3:';
+      place.hi := '3';
+    END IF;
+    counted := {schema}.count_between(lane.shard, place.settled, place.walking, place.upto,
+      present.settled, present.walking, present.upto, 10000);
+    IF counted > 10000 THEN
+      exact := false;
+      SELECT greatest(counted, sum(c.count::numeric / cardinality(c.shards)))::bigint INTO counted FROM {schema}.cursor c
+      WHERE c.destination = rewind.destination AND c.id > coalesce(place.id, 0) AND lane.shard = ANY (c.shards);
+    END IF;
+    events := events + counted;
+    IF NOT rewind.dry THEN
+      INSERT INTO {schema}.cursor (destination, shards, settled, walking, upto, floor, ceiling, hi, count)
+      VALUES (rewind.destination, ARRAY[lane.shard], place.settled, place.walking, place.upto, place.floor,
+              place.ceiling, place.hi, 0);
+    END IF;
+  END LOOP;
+  UPDATE {schema}.operation o SET events = rewind.events WHERE o.id = own_id AND NOT rewind.dry;
+END $$;
+
+-- A destination that no relay serves any more: it holds the log back no longer. Returns how many events it would still
+-- have been sent.
+CREATE FUNCTION {schema}.forget(
+  destination text, dry boolean DEFAULT true, operation uuid DEFAULT NULL, by text DEFAULT NULL,
+  OUT events bigint, OUT exact boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  own_id uuid := coalesce(forget.operation, {schema}.new_id());
+  begun record;
+  lane record;
+  counted bigint;
+BEGIN
+  SELECT o.events INTO events FROM {schema}.operation o
+  WHERE o.id = own_id AND o.kind = 'forget' AND o.destination = forget.destination AND NOT forget.dry;
+  IF FOUND THEN
+    exact := false;
+    RETURN;
+  END IF;
+  IF NOT forget.dry THEN
+    begun := {schema}.begin_operation(own_id, 'forget', forget.by, forget.destination, '{}');
+    PERFORM FROM {schema}.lease l WHERE l.destination = forget.destination ORDER BY l.shard FOR UPDATE;
+  ELSIF NOT EXISTS (SELECT FROM {schema}.destination d WHERE d.name = forget.destination) THEN
+    RAISE invalid_parameter_value USING MESSAGE = format('there is no destination ''%s''', forget.destination);
+  END IF;
+  IF EXISTS (SELECT FROM {schema}.relay r
+             WHERE r.alive_until > clock_timestamp() AND forget.destination = ANY (r.destinations)) THEN
+    RAISE invalid_parameter_value USING MESSAGE = format(
+      'destination ''%s'' is served by a relay: take it out of the configuration first', forget.destination);
+  END IF;
+  SELECT count(*) INTO events FROM (
+    SELECT FROM {schema}.undelivered u
+    WHERE u.destination = forget.destination AND u.standing IN ('retrying', 'blocked', 'scheduled', 'held')
+    LIMIT 10001) u;
+  exact := events <= 10000;
+  FOR lane IN
+    SELECT l.shard, c.settled, c.walking, c.upto FROM {schema}.lease l
+    LEFT JOIN LATERAL (SELECT c.* FROM {schema}.cursor c
+                       WHERE c.destination = forget.destination AND l.shard = ANY (c.shards)
+                       ORDER BY c.destination, c.id DESC LIMIT 1) c ON true
+    WHERE l.destination = forget.destination
+  LOOP
+    counted := {schema}.count_between(lane.shard, coalesce(lane.settled, '3:3:'), lane.walking, lane.upto,
+      pg_current_snapshot(), NULL, NULL, 10000);
+    events := events + counted;
+    exact := exact AND counted <= 10000;
+  END LOOP;
+  IF forget.dry THEN
+    RETURN;
+  END IF;
+  DELETE FROM {schema}.undelivered u WHERE u.destination = forget.destination;
+  DELETE FROM {schema}.attempt a WHERE a.destination = forget.destination;
+  DELETE FROM {schema}.cursor c WHERE c.destination = forget.destination;
+  DELETE FROM {schema}.destination d WHERE d.name = forget.destination;
+  UPDATE {schema}.operation o SET events = forget.events WHERE o.id = own_id;
+END $$;

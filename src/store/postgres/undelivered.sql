@@ -1,0 +1,38 @@
+-- Writes rows of `undelivered`, new ones and in place of old ones, and keeps a copy of what is dead. Only for shards whose
+-- lease is ours, which settle.sql has locked. An event that comes again after a rewind takes the place of a row that has
+-- ended; one that still waits stays as it is.
+-- $1 destination, $2 owner, $3 shards, $4 terms; for each row $5 shard, $6 seq, $7 key, $8 standing, $9 blocks,
+-- $10 attempts, $11 crashes, $12 sending, $13 milliseconds to wait, $14 error
+WITH written AS (
+  INSERT INTO {schema}.undelivered AS u (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes,
+                                         sending, due, error)
+  SELECT $1, r.shard, r.seq, e.slot, e.id, r.key, r.standing, r.blocks, r.attempts, r.crashes, r.sending,
+         clock_timestamp() + r.wait * interval '1 millisecond', r.error
+  FROM unnest($5::smallint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[], $10::integer[], $11::integer[],
+              $12::smallint[], $13::bigint[], $14::text[])
+       AS r (shard, seq, key, standing, blocks, attempts, crashes, sending, wait, error)
+  LEFT JOIN LATERAL (
+    SELECT e.slot, e.id FROM {schema}.event e WHERE e.shard = r.shard AND e.seq = r.seq
+    UNION ALL
+    SELECT k.slot, k.id FROM {schema}.kept k WHERE k.shard = r.shard AND k.seq = r.seq
+    LIMIT 1) e ON true
+  WHERE r.shard = ANY (ARRAY(
+    SELECT l.shard FROM unnest($3::smallint[], $4::bigint[]) AS m (shard, term)
+    JOIN {schema}.lease l ON l.destination = $1 AND l.shard = m.shard AND l.term = m.term AND l.owner = $2))
+  ON CONFLICT (destination, shard, seq) DO UPDATE
+  SET key = excluded.key, standing = excluded.standing, blocks = excluded.blocks, attempts = excluded.attempts,
+      crashes = excluded.crashes, sending = excluded.sending, due = excluded.due, error = excluded.error,
+      since = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed') THEN excluded.since ELSE u.since END,
+      redrives = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed') THEN 0 ELSE u.redrives END,
+      payload = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.payload END,
+      payload_bytes = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.payload_bytes END,
+      headers = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.headers END
+  WHERE u.standing IN ('expired', 'dead', 'dismissed') OR excluded.standing <> 'blocked' OR excluded.attempts > 0
+  RETURNING u.shard, u.seq, u.slot, u.standing
+)
+INSERT INTO {schema}.kept
+SELECT e.* FROM written w
+CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.slot = w.slot AND e.shard = w.shard AND e.seq = w.seq
+                    ORDER BY e.shard, e.seq LIMIT 1) e
+WHERE w.standing = 'dead'
+ON CONFLICT DO NOTHING
