@@ -64,10 +64,6 @@ void Carrier::note(std::int64_t changes, bool paused) {
   waker_.wake();
 }
 
-RelayCounts Carrier::counts() const {
-  return {.delivered = delivered_.load(), .skipped = skipped_.load(), .failed = failed_.load(), .dead = dead_.load()};
-}
-
 // The trust is read first; see Trust.
 std::size_t Carrier::follow_orders() {
   trusted_until_ = trust_.until();
@@ -151,6 +147,7 @@ void Carrier::close(Steady deadline) {
   abandon();
   lanes_.clear();
   breaker_ = {};
+  tally_.show(breaker_, context_.clock);
 }
 
 // --- A turn
@@ -169,6 +166,7 @@ std::size_t Carrier::step() {
     if (error.remedy() == Remedy::fix_config) throw;
     drop_connection(error);
   }
+  tally_.show(breaker_, context_.clock);
   if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
 }
@@ -258,19 +256,20 @@ std::size_t Carrier::collect(Steady deadline) {
   outcomes_.clear();
   sink_->collect(outcomes_, deadline);
   const Steady now = context_.clock.steady();
-  for (const Outcome& outcome : outcomes_) apply(outcome, now);
+  const Time time = context_.clock.now();
+  for (const Outcome& outcome : outcomes_) apply(outcome, now, time);
   return outcomes_.size();
 }
 
-void Carrier::apply(const Outcome& outcome, Steady now) {
+void Carrier::apply(const Outcome& outcome, Steady now, Time time) {
   const auto [lane, position] = lanes_.answered(outcome.ticket);
   if (outcome.kind == Outcome::Kind::delivered) {
-    delivered_.fetch_add(1, std::memory_order_relaxed);
+    tally_.delivered(lane ? &lane->event(position) : nullptr, time);
     breaker_.delivered();
     if (lane) finish(*lane, position);
     return;
   }
-  failed_.fetch_add(1, std::memory_order_relaxed);
+  tally_.failed(outcome.kind);
   if (outcome.kind == Outcome::Kind::unavailable) {
     trip([&] { breaker_.unavailable(now, chance(), outcome.reason); });
     if (lane) lane->again_first(position);
@@ -337,7 +336,7 @@ void Carrier::carry_out(Lane& lane, Lane::Position position, const Verdict& verd
                         {"standing", std::string(to_string(standing))},
                         {"attempts", std::to_string(verdict.row.attempts)},
                         {"error", verdict.row.error}});
-  if (standing == Standing::dead) dead_.fetch_add(1, std::memory_order_relaxed);
+  if (standing == Standing::dead) tally_.dead();
   lane.put_back(position, verdict.row, now);
   if (verdict.bury_key) lane.bury_key(verdict.row.key);
 }
@@ -573,7 +572,7 @@ void Carrier::append(Lane& lane, Chunk chunk) {
   const Steady steady_now = context_.clock.steady();
   lane.append(std::move(chunk), [&](const EventView& event) {
     Lane::Decision decision{.publish = matches(destination_.match, event)};
-    if (!decision.publish) skipped_.fetch_add(1, std::memory_order_relaxed);
+    if (!decision.publish) tally_.skipped();
     if (event.not_before && *event.not_before > now) decision.due = steady_now + (*event.not_before - now);
     return decision;
   });

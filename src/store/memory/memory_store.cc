@@ -41,6 +41,7 @@ struct RelayRow {
   Steady alive_until{};
   Time last_seen{};
   std::vector<std::string> destinations;
+  std::vector<Trouble> troubles;
 };
 
 struct Settled {
@@ -351,7 +352,8 @@ class MemoryMembership final : public Membership {
     tables_->relays[relay_.id] = {.name = relay_.name,
                                   .alive_until = tables_->clock.steady() + relay_.lease,
                                   .last_seen = tables_->clock.now(),
-                                  .destinations = {destinations.begin(), destinations.end()}};
+                                  .destinations = {destinations.begin(), destinations.end()},
+                                  .troubles = troubles_};
     Pulse pulse{.next_expiry = relay_.lease, .news = look()};
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = tables_->options.shards;
@@ -362,6 +364,8 @@ class MemoryMembership final : public Membership {
     for (const auto& [id, row] : tables_->relays) count_relay(id, row, pulse);
     return pulse;
   }
+
+  void report(std::span<const Trouble> troubles) override { troubles_.assign(troubles.begin(), troubles.end()); }
 
   std::vector<Lease> take(std::span<const Lease> free) override {
     const std::lock_guard lock(tables_->mutex);
@@ -433,6 +437,7 @@ class MemoryMembership final : public Membership {
 
   TablesPtr tables_;
   const RelayIdentity relay_;
+  std::vector<Trouble> troubles_;
   std::int64_t seen_ = 0;
   bool asleep_ = false;
   Waker* waker_ = nullptr;
@@ -743,7 +748,8 @@ class MemoryInspector final : public Inspector {
                       .name = row.name,
                       .alive = tables_->alive(id),
                       .last_seen = row.last_seen,
-                      .destinations = row.destinations};
+                      .destinations = row.destinations,
+                      .troubles = row.troubles};
     for (const auto& [place, lease] : tables_->leases)
       if (lease.owner == id) ++relay.shards_owned;
     status.relays.push_back(std::move(relay));
