@@ -83,6 +83,12 @@ Query& Query::bind_null(int index) {
   return *this;
 }
 
+Query& Query::bind(int index, const Query& row, int column) {
+  if (sqlite3_bind_value(statement_.get(), index, sqlite3_column_value(row.statement_.get(), column)) != SQLITE_OK)
+    fail();
+  return *this;
+}
+
 bool Query::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;

@@ -18,6 +18,8 @@ class Query {
   Query& bind(int index, std::int64_t value);
   Query& bind(int index, std::string_view value);
   Query& bind_null(int index);
+  // What stands in a column of another query's row.
+  Query& bind(int index, const Query& row, int column);
 
   // Is there another row?
   bool step();

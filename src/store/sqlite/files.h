@@ -1,8 +1,6 @@
 #pragma once
 
 #include <memory>
-#include <mutex>
-#include <set>
 #include <string>
 #include <vector>
 
@@ -22,13 +20,9 @@ struct SqliteFiles {
   const std::string state_path;  // ours
   const Log log;
 
-  // One relay at a time works on a file, so its leases need no table: they live here.
-  std::mutex mutex;
-  std::set<std::string> leased;  // destinations; guarded by mutex
-
   // The log, to read. Checks that its schema is one we know.
   Database open_log() const;
-  // Our own file, made if it is missing.
+  // Our own file, made if it is missing, and brought up to date.
   Database open_state() const;
 };
 
@@ -42,6 +36,9 @@ std::unique_ptr<Writer> sqlite_writer(const SqliteFilesPtr& files);
 std::unique_ptr<Inspector> sqlite_inspector(const SqliteFilesPtr& files);
 std::unique_ptr<Follower> sqlite_follower(const SqliteFilesPtr& files);
 std::unique_ptr<Membership> sqlite_membership(const SqliteFilesPtr& files, const RelayIdentity& relay);
-std::unique_ptr<Session> sqlite_session(const SqliteFilesPtr& files, const std::string& destination);
+std::unique_ptr<Session> sqlite_session(const SqliteFilesPtr& files, const RelayIdentity& relay,
+                                        const std::string& destination);
+std::unique_ptr<Operator> sqlite_operator(const SqliteFilesPtr& files);
+std::unique_ptr<Upkeep> sqlite_upkeep(const SqliteFilesPtr& files);
 
 }  // namespace waybill

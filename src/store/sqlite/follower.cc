@@ -21,6 +21,8 @@ class SqliteFollower final : public Follower {
     const std::int64_t last = last_seq(log_);
     if (place == "now") return {.place = std::to_string(last)};
     std::int64_t upto = parse(place, last);
+    if (upto > 0 && upto < log_.number("SELECT cleaned_upto FROM waybill_identity"))
+      throw Error(Remedy::fix_input, "the log does not reach back to this place any more");
     EventRows rows;
     read_.bind(1, upto).bind(2, events_max);
     while (read_.step()) rows.add(read_);

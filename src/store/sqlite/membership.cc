@@ -14,6 +14,7 @@
 #include "base/waker.h"
 #include "store/sqlite/file_watch.h"
 #include "store/sqlite/files.h"
+#include "store/sqlite/identity.h"
 
 namespace waybill {
 namespace {
@@ -47,25 +48,53 @@ class SqliteMembership final : public Membership {
         log_(files_->open_log()),
         state_(files_->open_state()),
         news_(log_.query("SELECT seq FROM sqlite_sequence WHERE name = 'waybill_event'")),
-        watch_(files_->log_path) {}
+        watch_(files_->log_path),
+        opened_(*files_) {
+    bind_files(*files_, log_, state_);
+  }
 
   Pulse beat(std::span<const std::string> destinations) override {
+    opened_.check();
     say_alive(destinations);
     Pulse pulse{.next_expiry = relay_.lease, .news = poll()};
-    const std::lock_guard lock(files_->mutex);
+    const bool copy = notice_copy();
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = 1;
       pulse.relays[destination] = 1;
-      const bool mine = files_->leased.contains(destination);
-      (mine ? pulse.mine : pulse.free).push_back({.destination = destination, .shard = 0, .term = 1});
+      const Row row = read(destination);
+      pulse.changes[destination] = row.changes;
+      if (row.paused || copy) pulse.paused.insert(destination);
+      const bool mine = row.owner == relay_.id;
+      (mine ? pulse.mine : pulse.free).push_back({.destination = destination, .shard = 0, .term = row.term});
     }
     return pulse;
   }
 
+  // There is one relay at a time: an owner that is not this one has died.
   std::vector<Lease> take(std::span<const Lease> free) override {
-    const std::lock_guard lock(files_->mutex);
-    for (const Lease& lease : free) files_->leased.insert(lease.destination);
-    return {free.begin(), free.end()};
+    std::vector<Lease> won;
+    Transaction transaction(state_);
+    for (const Lease& lease : free) {
+      const Row row = read(lease.destination);
+      if (row.term != lease.term || row.owner == relay_.id) continue;
+      const auto place = newest_place(state_, lease.destination);
+      const std::int64_t settled = place ? place->seq : 0;
+      const bool stuck = !row.owner.empty() && settled == row.seq_when_taken;
+      state_
+          .query(
+              "INSERT INTO destination (name, term, owner, crashes, seq_when_taken) VALUES (?1, ?2, ?3, ?4, ?5) "
+              "ON CONFLICT (name) DO UPDATE SET term = excluded.term, owner = excluded.owner, "
+              "crashes = excluded.crashes, seq_when_taken = excluded.seq_when_taken")
+          .bind(1, lease.destination)
+          .bind(2, row.term + 1)
+          .bind(3, relay_.id)
+          .bind(4, stuck ? row.crashes + 1 : 0)
+          .bind(5, settled)
+          .run();
+      won.push_back({lease.destination, lease.shard, row.term + 1});
+    }
+    transaction.commit();
+    return won;
   }
 
   bool poll() override {
@@ -83,15 +112,47 @@ class SqliteMembership final : public Membership {
   }
 
   void leave() override {
-    state_.run("DELETE FROM relay");
     {
-      const std::lock_guard lock(files_->mutex);
-      files_->leased.clear();
+      Transaction transaction(state_);
+      state_.run("DELETE FROM relay");
+      state_.query("UPDATE destination SET owner = '', crashes = 0 WHERE owner = ?1").bind(1, relay_.id).run();
+      transaction.commit();
     }
     lock_.reset();
   }
 
  private:
+  struct Row {
+    bool paused = false;
+    std::int64_t changes = 0;
+    std::int64_t term = 0;
+    std::string owner{};
+    std::int64_t crashes = 0;
+    std::int64_t seq_when_taken = 0;
+  };
+
+  Row read(const std::string& destination) {
+    Query query =
+        state_.query("SELECT paused, changes, term, owner, crashes, seq_when_taken FROM destination WHERE name = ?1");
+    query.bind(1, destination);
+    if (!query.step()) return {};
+    return {.paused = query.integer(0) != 0,
+            .changes = query.integer(1),
+            .term = query.integer(2),
+            .owner = std::string(query.text(3)),
+            .crashes = query.integer(4),
+            .seq_when_taken = query.integer(5)};
+  }
+
+  bool notice_copy() {
+    const bool copy = is_copy(*files_, state_);
+    if (copy && !std::exchange(copy_, true))
+      files_->log.error("the log is a copy: nothing is published until 'waybill anchor' was run",
+                        {{"store", files_->log_path}});
+    copy_ = copy;
+    return copy;
+  }
+
   void say_alive(std::span<const std::string> destinations) {
     std::string names = "[";
     for (const std::string& destination : destinations) {
@@ -121,7 +182,9 @@ class SqliteMembership final : public Membership {
   Database state_;
   Query news_;
   FileWatch watch_;
+  const OpenedFiles opened_;
   std::int64_t seen_ = 0;
+  bool copy_ = false;
 };
 
 }  // namespace

@@ -5,11 +5,12 @@
 #include "waybill/enqueue.h"
 #include "waybill/error.h"
 
-#include "sqlite_sql.h"
 #include "store/sqlite/files.h"
 
 namespace waybill {
 namespace {
+
+constexpr std::int64_t oldest_schema = 2;  // that this program can work with
 
 class SqliteStore final : public Store {
  public:
@@ -19,10 +20,12 @@ class SqliteStore final : public Store {
   std::unique_ptr<Writer> writer() override { return sqlite_writer(files_); }
   std::unique_ptr<Inspector> inspector() override { return sqlite_inspector(files_); }
   std::unique_ptr<Membership> join(const RelayIdentity& relay) override { return sqlite_membership(files_, relay); }
-  std::unique_ptr<Session> connect(const RelayIdentity& /*relay*/, const std::string& destination) override {
-    return sqlite_session(files_, destination);
+  std::unique_ptr<Session> connect(const RelayIdentity& relay, const std::string& destination) override {
+    return sqlite_session(files_, relay, destination);
   }
   std::unique_ptr<Follower> follow() override { return sqlite_follower(files_); }
+  std::unique_ptr<Operator> operate() override { return sqlite_operator(files_); }
+  std::unique_ptr<Upkeep> upkeep() override { return sqlite_upkeep(files_); }
   std::string describe() const override { return "sqlite:" + files_->log_path; }
 
  private:
@@ -53,20 +56,16 @@ Database SqliteFiles::open_log() const {
                            : database.number("SELECT max(version) FROM waybill_schema");
   if (version == 0)
     throw Error(Remedy::fix_config, fmt::format("sqlite:{}: has no Waybill tables; run 'waybill migrate'", log_path));
+  if (version < oldest_schema)
+    throw Error(Remedy::fix_config, fmt::format("sqlite:{}: its schema is of version {}, this program needs {}; run "
+                                                "'waybill migrate'",
+                                                log_path, version, oldest_schema));
   const auto oldest = database.number("SELECT max(oldest_program) FROM waybill_schema");
   if (oldest > sqlite_schema_version)
     throw Error(Remedy::fix_config,
                 fmt::format("sqlite:{}: its schema is of version {} and asks for a program that knows version {}; this "
                             "one knows {}: install a newer waybill",
                             log_path, version, oldest, sqlite_schema_version));
-  return database;
-}
-
-Database SqliteFiles::open_state() const {
-  Database database(state_path, Database::Mode::create);
-  database.run("PRAGMA journal_mode = WAL");
-  database.run("PRAGMA synchronous = NORMAL");  // What a power loss takes back is sent again.
-  database.run(std::string(sqlite_sql::state));
   return database;
 }
 
