@@ -4,17 +4,26 @@
 
 #include "waybill/store.h"
 
+#include "base/json_text.h"
+
 namespace waybill {
 namespace {
 
 using Kind = Outcome::Kind;
 
-// Cut between characters, not within one.
-std::string beginning_of(const std::string& text, std::size_t bytes_max) {
-  if (text.size() <= bytes_max) return text;
-  std::size_t end = bytes_max;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
-  return text.substr(0, end);
+// What every store takes as a text: a reason that it refused would cost the relay its heartbeat. Cut between
+// characters, not within one.
+std::string presentable(std::string text) {
+  if (text.empty()) return "it is away, and does not say why";
+  if (text.size() > trouble_bytes_max) {
+    std::size_t end = trouble_bytes_max;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+    text.resize(end);
+  }
+  if (!is_text(text))
+    std::replace_if(
+        text.begin(), text.end(), [](char c) { return c < ' '; }, '?');
+  return text;
 }
 
 }  // namespace
@@ -41,9 +50,7 @@ void Tally::show(const Breaker& breaker, const Clock& clock) {
   shown_next_try_ = breaker.next_try();
   const auto left = std::chrono::floor<std::chrono::microseconds>(shown_next_try_ - clock.steady());
   const std::lock_guard lock(mutex_);
-  breaker_ = {
-      .open = true, .reason = beginning_of(breaker.reason(), trouble_bytes_max), .next_try = clock.now() + left};
-  if (breaker_.reason.empty()) breaker_.reason = "it is away, and does not say why";
+  breaker_ = {.open = true, .reason = presentable(breaker.reason()), .next_try = clock.now() + left};
 }
 
 RelayCounts Tally::counts(std::size_t leases) const {

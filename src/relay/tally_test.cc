@@ -41,6 +41,15 @@ TEST(TallyTest, AReasonIsCutBetweenCharacters) {
   EXPECT_EQ(reason, tally.trouble());
 }
 
+TEST(TallyTest, AReasonIsATextThatAnyStoreTakes) {
+  const ManualClock clock;
+  Breaker breaker;
+  breaker.unavailable(clock.steady(), 0.5, std::string("no \xFF\0 route", 11));
+  Tally tally;
+  tally.show(breaker, clock);
+  EXPECT_EQ("no ?? route", tally.trouble());
+}
+
 TEST(TallyTest, ADestinationThatSaysNothingIsStillSeenToBeAway) {
   const ManualClock clock;
   Breaker breaker;
