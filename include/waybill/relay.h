@@ -33,6 +33,8 @@ struct Match {
   std::vector<std::string> type{};
   std::vector<std::string> tenant{};
   std::vector<std::string> aggregate_type{};
+
+  friend bool operator==(const Match&, const Match&) = default;
 };
 
 // Where a destination that the store has never seen begins.
