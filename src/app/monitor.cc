@@ -31,10 +31,10 @@ void add(RelayCounts& sum, const RelayCounts& more) {
 
 }  // namespace
 
-void Monitor::look_at(const Relay& relay, const Cleaner& cleaner, std::vector<std::string> destinations) {
+void Monitor::look_at(const Relay& relay, const Caretaker& caretaker, std::vector<std::string> destinations) {
   const std::lock_guard lock(mutex_);
   relay_ = &relay;
-  cleaner_ = &cleaner;
+  caretaker_ = &caretaker;
   destinations_ = std::move(destinations);
 }
 
@@ -45,10 +45,10 @@ void Monitor::look_away() {
     counts.leases = 0;
     counts.breaker = {};
   }
-  if (cleaner_)
-    if (const auto names = cleaner_->held_back()) held_back_ = names->size();
+  if (caretaker_)
+    if (const auto names = caretaker_->held_back()) held_back_ = names->size();
   relay_ = nullptr;
-  cleaner_ = nullptr;
+  caretaker_ = nullptr;
 }
 
 std::map<std::string, RelayCounts> Monitor::counts() const {
@@ -64,8 +64,8 @@ Metrics Monitor::metrics() {
   metrics.destinations = counts();
   metrics.held_back = held_back_;
   if (relay_) metrics.health = relay_->health();
-  if (cleaner_)
-    if (const auto names = cleaner_->held_back()) metrics.held_back = names->size();
+  if (caretaker_)
+    if (const auto names = caretaker_->held_back()) metrics.held_back = names->size();
   return metrics;
 }
 

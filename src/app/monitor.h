@@ -11,7 +11,7 @@
 
 #include "admin/figures.h"
 #include "admin/metrics_page.h"
-#include "upkeep/cleaner.h"
+#include "upkeep/caretaker.h"
 
 namespace waybill::app {
 
@@ -22,7 +22,7 @@ class Monitor {
   explicit Monitor(Figures& figures) : figures_(figures) {}
 
   // Both must stay until it looks away.
-  void look_at(const Relay& relay, const Cleaner& cleaner, std::vector<std::string> destinations);
+  void look_at(const Relay& relay, const Caretaker& caretaker, std::vector<std::string> destinations);
   void look_away();
 
   Metrics metrics();
@@ -34,7 +34,7 @@ class Monitor {
   Figures& figures_;
   mutable std::mutex mutex_;  // guards all that follows
   const Relay* relay_ = nullptr;
-  const Cleaner* cleaner_ = nullptr;
+  const Caretaker* caretaker_ = nullptr;
   std::vector<std::string> destinations_;
   std::map<std::string, RelayCounts> before_;  // by relays that are gone
   std::optional<std::size_t> held_back_;

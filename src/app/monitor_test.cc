@@ -34,7 +34,7 @@ class MonitorTest : public testing::Test {
 
   ManualClock clock_;
   std::unique_ptr<Store> store_ = memory_store({}, clock_);
-  Cleaner cleaner_{*store_, {}, {}, clock_};
+  Caretaker caretaker_{*store_, {}, {}, clock_};
   Figures figures_{*store_, clock_};
   Monitor monitor_{figures_};
 };
@@ -42,7 +42,7 @@ class MonitorTest : public testing::Test {
 TEST_F(MonitorTest, CountsGoOnOverAReload) {
   for (const std::uint64_t sum : {3U, 6U}) {
     const auto now = relay();
-    monitor_.look_at(*now, cleaner_, {"out"});
+    monitor_.look_at(*now, caretaker_, {"out"});
     deliver(*now, 3);
     EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").delivered);
     EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").latency.count);

@@ -17,7 +17,7 @@
 #include "app/reloads.h"
 #include "app/session.h"
 #include "app/signals.h"
-#include "upkeep/cleaner.h"
+#include "upkeep/caretaker.h"
 
 namespace waybill::app {
 namespace {
@@ -87,10 +87,10 @@ class Service {
 
  private:
   void work(Relay& relay, const Settings& settings) {
-    Cleaner cleaner(store_, settings.cleaner, log_);
-    monitor_.look_at(relay, cleaner, names_of(settings));
+    Caretaker caretaker(store_, settings.caretaker, log_);
+    monitor_.look_at(relay, caretaker, names_of(settings));
     const std::unique_ptr<Monitor, void (*)(Monitor*)> end(&monitor_, [](Monitor* monitor) { monitor->look_away(); });
-    const std::jthread cleaning([&](const std::stop_token& stop) { cleaner.run(stop); });
+    const std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });
     notifier_.ready();
     relay.run(reloads_.round());
   }

@@ -54,9 +54,9 @@ void read_store(Section& root, Settings& settings) {
 // What is kept for ever is kept for longer than anybody's clock has counted.
 constexpr std::chrono::hours for_ever = 24h * 36'500;
 
-void read_cleaner(Section& root, Settings& settings) {
+void read_caretaker(Section& root, Settings& settings) {
   constexpr config::Range<Section::Duration> range{1h, 24h * 3650};
-  CleanOptions& clean = settings.cleaner.clean;
+  CleanOptions& clean = settings.caretaker.clean;
   const auto retention = root.duration_or_off(
       "retention", settings.retention, range,
       "How long events are kept at least, or \"off\": for ever; PostgreSQL's parts are fixed by the first migrate");
@@ -71,8 +71,8 @@ void read_cleaner(Section& root, Settings& settings) {
   clean.dedup_older_than = seconds("retention_dedup", clean.dedup_older_than, "How long a dedup key is remembered");
   clean.archive_to = root.text("archive", clean.archive_to,
                                "Folder that gets each event, as JSON lines, before it is removed; empty: none");
-  settings.cleaner.interval =
-      root.duration("clean_interval", settings.cleaner.interval, {1s, 24h}, "How often what is old is removed, about");
+  settings.caretaker.interval = root.duration("clean_interval", settings.caretaker.interval, {1s, 24h},
+                                              "How often what is old is removed, about");
 }
 
 void read_log(Section log, Settings& settings) {
@@ -184,7 +184,7 @@ Settings read_settings(config::Config& config) {
   read_log(root.section("log"), settings);
   settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
-  read_cleaner(root, settings);
+  read_caretaker(root, settings);
   const RetryPolicy retry = read_retry(root.section("retry"), {});
   for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));
   for (const auto& destination : settings.destinations)

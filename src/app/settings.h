@@ -11,7 +11,7 @@
 
 #include "app/wiring.h"
 #include "config/config.h"
-#include "upkeep/cleaner.h"
+#include "upkeep/caretaker.h"
 
 namespace waybill::app {
 
@@ -43,7 +43,7 @@ struct Settings {
   LogFormat log_format = LogFormat::logfmt;
   Listen listen{};
   RelayOptions relay{};
-  CleanerOptions cleaner{};
+  CaretakerOptions caretaker{};
   std::vector<Destination> destinations{};
 };
 

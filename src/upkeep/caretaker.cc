@@ -1,4 +1,4 @@
-#include "upkeep/cleaner.h"
+#include "upkeep/caretaker.h"
 
 #include <algorithm>
 #include <condition_variable>
@@ -19,12 +19,12 @@ constexpr std::chrono::milliseconds failure_pause = 60s;
 
 }  // namespace
 
-Cleaner::Cleaner(Store& store, CleanerOptions options, Log log, const Clock& clock)
+Caretaker::Caretaker(Store& store, CaretakerOptions options, Log log, const Clock& clock)
     : store_(store), options_(std::move(options)), log_(std::move(log)), clock_(clock) {
   next_ = clock_.steady() + about(std::min(first_pause, options_.interval));
 }
 
-void Cleaner::run(const std::stop_token& stop) {
+void Caretaker::run(const std::stop_token& stop) {
   std::mutex mutex;
   std::condition_variable_any pause;
   while (!stop.stop_requested()) {
@@ -34,7 +34,7 @@ void Cleaner::run(const std::stop_token& stop) {
   }
 }
 
-Steady Cleaner::step() {
+Steady Caretaker::step() {
   if (clock_.steady() < next_) return next_;
   std::chrono::milliseconds pause = part_pause;
   try {
@@ -47,7 +47,7 @@ Steady Cleaner::step() {
 }
 
 // True if there is more to do.
-bool Cleaner::clean() {
+bool Caretaker::clean() {
   if (!upkeep_) upkeep_ = store_.upkeep();
   const Cleaned part = upkeep_->clean(options_.clean);
   total_.events.value += part.events.value;
@@ -61,7 +61,7 @@ bool Cleaner::clean() {
   return false;
 }
 
-void Cleaner::note(const Cleaned& cleaned) {
+void Caretaker::note(const Cleaned& cleaned) {
   if (cleaned.events.value + cleaned.dead.value + cleaned.dedup.value > 0)
     log_.info("cleaned", {{"events", fmt::format("{}", cleaned.events.value)},
                           {"dead", fmt::format("{}", cleaned.dead.value)},
@@ -73,19 +73,19 @@ void Cleaner::note(const Cleaned& cleaned) {
   held_back_ = cleaned.held_back;
 }
 
-void Cleaner::failed(const std::string& what) {
+void Caretaker::failed(const std::string& what) {
   upkeep_.reset();
   total_ = {};
   if (!std::exchange(said_, true)) log_.error("cannot clean; will try again", {{"error", what}});
 }
 
-std::chrono::milliseconds Cleaner::about(std::chrono::milliseconds time) {
+std::chrono::milliseconds Caretaker::about(std::chrono::milliseconds time) {
   const auto tenth = time.count() / 10;
   return std::chrono::milliseconds(
       std::uniform_int_distribution<std::int64_t>(time.count() - tenth, time.count() + tenth)(random_));
 }
 
-std::optional<std::vector<std::string>> Cleaner::held_back() const {
+std::optional<std::vector<std::string>> Caretaker::held_back() const {
   const std::lock_guard lock(mutex_);
   return held_back_;
 }

@@ -1,4 +1,4 @@
-#include "upkeep/cleaner.h"
+#include "upkeep/caretaker.h"
 
 #include <deque>
 #include <functional>
@@ -40,9 +40,9 @@ class KeptStore final : public WrappedStore {
   };
 };
 
-class CleanerTest : public testing::Test {
+class CaretakerTest : public testing::Test {
  protected:
-  CleanerTest() {
+  CaretakerTest() {
     store_.clean = [this](const CleanOptions& options) {
       ++calls_;
       asked_ = options;
@@ -56,7 +56,7 @@ class CleanerTest : public testing::Test {
   void live(std::chrono::milliseconds time) {
     const Steady end = clock_.steady() + time;
     while (clock_.steady() < end) {
-      const Steady next = std::min(end, cleaner_.step());
+      const Steady next = std::min(end, caretaker_.step());
       clock_.advance(std::chrono::ceil<std::chrono::microseconds>(next - clock_.steady()));
     }
   }
@@ -74,10 +74,10 @@ class CleanerTest : public testing::Test {
   int calls_ = 0;
   CleanOptions asked_;
   std::deque<std::function<Cleaned()>> next_;
-  Cleaner cleaner_{store_, {.clean = {.dead_older_than = 7s, .archive_to = "there"}, .interval = 1h}, log_, clock_};
+  Caretaker caretaker_{store_, {.clean = {.dead_older_than = 7s, .archive_to = "there"}, .interval = 1h}, log_, clock_};
 };
 
-TEST_F(CleanerTest, CleansSoonAfterTheStartAndThenOnceInAnInterval) {
+TEST_F(CaretakerTest, CleansSoonAfterTheStartAndThenOnceInAnInterval) {
   live(20s);
   EXPECT_EQ(0, calls_);
   live(20s);
@@ -91,7 +91,7 @@ TEST_F(CleanerTest, CleansSoonAfterTheStartAndThenOnceInAnInterval) {
   EXPECT_THAT(said_, ElementsAre());
 }
 
-TEST_F(CleanerTest, GoesOnWhileThereIsMore) {
+TEST_F(CaretakerTest, GoesOnWhileThereIsMore) {
   for (int i = 0; i < 3; ++i)
     next_.emplace_back([i] { return Cleaned{.events = {.value = 100}, .dead = {.value = 1}, .more = i < 2}; });
   live(40s);
@@ -99,7 +99,7 @@ TEST_F(CleanerTest, GoesOnWhileThereIsMore) {
   EXPECT_THAT(said_, ElementsAre("info: cleaned 300 3 0"));
 }
 
-TEST_F(CleanerTest, AnOutageIsSaidOnceAndIsOverOnce) {
+TEST_F(CaretakerTest, AnOutageIsSaidOnceAndIsOverOnce) {
   for (int i = 0; i < 5; ++i) next_.emplace_back(away);
   live(10min);
   EXPECT_EQ(6, calls_);
@@ -110,20 +110,20 @@ TEST_F(CleanerTest, AnOutageIsSaidOnceAndIsOverOnce) {
   EXPECT_EQ(4U, said_.size());
 }
 
-TEST_F(CleanerTest, WhoeverHoldsTheLogBackIsNamedOnce) {
-  EXPECT_FALSE(cleaner_.held_back());
+TEST_F(CaretakerTest, WhoeverHoldsTheLogBackIsNamedOnce) {
+  EXPECT_FALSE(caretaker_.held_back());
   for (int i = 0; i < 3; ++i)
     next_.emplace_back([] { return Cleaned{.held_back = {"destination 'old' has not passed it"}}; });
   live(2h);
-  EXPECT_THAT(*cleaner_.held_back(), ElementsAre("destination 'old' has not passed it"));
+  EXPECT_THAT(*caretaker_.held_back(), ElementsAre("destination 'old' has not passed it"));
   EXPECT_THAT(said_, ElementsAre(HasSubstr("destination 'old'")));
   live(3h);
-  EXPECT_THAT(*cleaner_.held_back(), ElementsAre());
+  EXPECT_THAT(*caretaker_.held_back(), ElementsAre());
 }
 
-TEST_F(CleanerTest, AStopEndsItsWait) {
-  Cleaner cleaner(store_, {}, log_);
-  std::jthread thread([&](const std::stop_token& stop) { cleaner.run(stop); });
+TEST_F(CaretakerTest, AStopEndsItsWait) {
+  Caretaker caretaker(store_, {}, log_);
+  std::jthread thread([&](const std::stop_token& stop) { caretaker.run(stop); });
   thread.request_stop();
   thread.join();
 }

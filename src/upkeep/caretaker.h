@@ -16,18 +16,18 @@
 
 namespace waybill {
 
-struct CleanerOptions {
+struct CaretakerOptions {
   CleanOptions clean{};
   std::chrono::milliseconds interval{3'600'000};  // Give or take a tenth, so that relays do not come all at once.
 };
 
-// A Cleaner removes what is old from a store, now and then. If several relays do it at once, the store lets one
+// A Caretaker has what is old removed from a store, now and then. If several relays do it at once, the store lets one
 // (Upkeep). What fails is tried again, said once until it works again, and never anybody else's affair: it does not
 // throw. It holds no connection while it waits.
 // step() and run() are one thread's affair; held_back() is anybody's. `store` and `clock` must outlive it.
-class Cleaner {
+class Caretaker {
  public:
-  Cleaner(Store& store, CleanerOptions options, Log log = {}, const Clock& clock = system_clock());
+  Caretaker(Store& store, CaretakerOptions options, Log log = {}, const Clock& clock = system_clock());
 
   // Works until `stop`.
   void run(const std::stop_token& stop);
@@ -45,7 +45,7 @@ class Cleaner {
   std::chrono::milliseconds about(std::chrono::milliseconds time);
 
   Store& store_;
-  const CleanerOptions options_;
+  const CaretakerOptions options_;
   const Log log_;
   const Clock& clock_;
 
