@@ -45,9 +45,30 @@ void read_store(Section& root, Settings& settings) {
   if (!is_schema_name(settings.schema)) root.refuse("schema", std::string(schema_name_rule));
   settings.shards = static_cast<int>(root.integer("shards", settings.shards, {1, 256},
                                                   "Ways the log is split; fixed by the first migrate (PostgreSQL)"));
-  const auto retention = root.duration("retention", settings.retention, {1h, 24h * 3650},
-                                       "How long events are kept at least; fixed by the first migrate (PostgreSQL)");
-  settings.retention = std::chrono::ceil<std::chrono::hours>(retention);
+}
+
+// What is kept for ever is kept for longer than anybody's clock has counted.
+constexpr std::chrono::hours for_ever = 24h * 36'500;
+
+void read_caretaker(Section& root, Settings& settings) {
+  constexpr config::Range<Section::Duration> range{1h, 24h * 3650};
+  CleanOptions& clean = settings.caretaker.clean;
+  const auto retention = root.duration_or_off(
+      "retention", settings.retention, range,
+      "How long events are kept at least, or \"off\": for ever; PostgreSQL's parts are fixed by the first migrate");
+  settings.retention = std::nullopt;
+  if (retention) settings.retention = std::chrono::ceil<std::chrono::hours>(*retention);
+  clean.events_older_than = settings.retention.value_or(for_ever);
+  const auto seconds = [&](const char* key, std::chrono::seconds fallback, std::string_view about) {
+    return std::chrono::ceil<std::chrono::seconds>(root.duration(key, fallback, range, about));
+  };
+  clean.dead_older_than =
+      seconds("retention_dead", clean.dead_older_than, "How long dead letters are kept after that they died");
+  clean.dedup_older_than = seconds("retention_dedup", clean.dedup_older_than, "How long a dedup key is remembered");
+  clean.archive_to = root.text("archive", clean.archive_to,
+                               "Folder that gets each event, as JSON lines, before it is removed; empty: none");
+  settings.caretaker.interval = root.duration("clean_interval", settings.caretaker.interval, {1s, 24h},
+                                              "How often what is old is removed, about");
 }
 
 void read_log(Section log, Settings& settings) {
@@ -98,7 +119,9 @@ Match read_match(Section section) {
 // "127.0.0.1:8780", "[::1]:8780"
 Listen read_listen(Section& root, const Listen& fallback) {
   const std::string text = root.text("listen", fmt::format("{}:{}", fallback.address, fallback.port),
-                                     "Address and port of pages and streams; loopback only");
+                                     "Address and port of metrics and streams; loopback only; or \"off\"");
+  const bool given = root.has("listen");
+  if (text == "off") return {.off = true, .given = given};
   const auto colon = text.rfind(':');
   unsigned port = 0;
   const char* end = text.data() + text.size();
@@ -108,7 +131,7 @@ Listen read_listen(Section& root, const Listen& fallback) {
     root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\"");
     return fallback;
   }
-  Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port)};
+  Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port), .given = given};
   if (listen.address.starts_with('[') && listen.address.ends_with(']'))
     listen.address = listen.address.substr(1, listen.address.size() - 2);
   return listen;
@@ -157,8 +180,12 @@ Settings read_settings(config::Config& config) {
   read_log(root.section("log"), settings);
   settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
+  read_caretaker(root, settings);
   const RetryPolicy retry = read_retry(root.section("retry"), {});
   for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));
+  for (const auto& destination : settings.destinations)
+    if (destination.type == stream_type && settings.listen.off)
+      root.refuse("listen", fmt::format("is off, but destination '{}' is a stream", destination.options.name));
   config.finish();
   settings.relay.validate();
   return settings;

@@ -30,7 +30,9 @@ class Breaker {
   bool rejected(Steady now, double chance, const std::string& reason);
 
   bool open() const { return failures_ > 0 && !trying_; }
-  // REQUIRES: open()
+  // Open, or trying whether it need be.
+  bool away() const { return failures_ > 0; }
+  // REQUIRES: away()
   Steady next_try() const { return next_try_; }
   // Why it is open, or was when it was last.
   const std::string& reason() const { return reason_; }

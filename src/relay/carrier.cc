@@ -62,10 +62,6 @@ void Carrier::note(std::int64_t changes, bool paused) {
   if (shards_.note(changes, paused)) waker_.wake();
 }
 
-RelayCounts Carrier::counts() const {
-  return {.delivered = delivered_.load(), .skipped = skipped_.load(), .failed = failed_.load(), .dead = dead_.load()};
-}
-
 // The trust is read first; see Trust.
 std::size_t Carrier::follow_orders() {
   trusted_until_ = trust_.until();
@@ -148,6 +144,7 @@ void Carrier::close(Steady deadline) {
   abandon();
   lanes_.clear();
   breaker_ = {};
+  tally_.show(breaker_, context_.clock);
 }
 
 // --- A turn
@@ -165,6 +162,7 @@ std::size_t Carrier::step() {
     if (error.remedy() == Remedy::fix_config) throw;
     drop_connection(error);
   }
+  tally_.show(breaker_, context_.clock);
   if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
 }
@@ -388,7 +386,7 @@ void Carrier::append(Lane& lane, Chunk chunk) {
   const Steady steady_now = context_.clock.steady();
   lane.append(std::move(chunk), [&](const EventView& event) {
     Lane::Decision decision{.publish = matches(destination_.match, event)};
-    if (!decision.publish) skipped_.fetch_add(1, std::memory_order_relaxed);
+    if (!decision.publish) tally_.skipped();
     if (event.not_before && *event.not_before > now) decision.due = steady_now + (*event.not_before - now);
     return decision;
   });

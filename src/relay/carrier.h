@@ -20,6 +20,7 @@
 #include "relay/lanes.h"
 #include "relay/outage.h"
 #include "relay/shards.h"
+#include "relay/tally.h"
 #include "relay/verdict.h"
 
 namespace waybill {
@@ -53,7 +54,9 @@ class Carrier {
   // Is there anything that could yet be finished and settled? Not while the store is away: what was under way then is
   // sent again anyway.
   bool busy() const { return shards_.any_open(); }
-  RelayCounts counts() const;
+  RelayCounts counts() const { return tally_.counts(shards_.held().size()); }
+  // What is wrong with the destination; empty: nothing that it knows of.
+  std::string trouble() const { return tally_.trouble(); }
 
   // One turn without waiting; returns how much was done. Error(fix_config) if only a person can help.
   std::size_t step();
@@ -76,7 +79,7 @@ class Carrier {
 
   std::size_t move_events();
   std::size_t collect(Steady deadline);
-  void apply(const Outcome& outcome, Steady now);
+  void apply(const Outcome& outcome, Steady now, Time time);
   template <typename Doing>
   void trip(const Doing& doing);
   void finish(Lane& lane, Lane::Position position);
@@ -141,10 +144,7 @@ class Carrier {
   std::mt19937_64 random_{std::random_device{}()};
 
   std::atomic<std::uint64_t> read_{0};
-  std::atomic<std::uint64_t> delivered_{0};
-  std::atomic<std::uint64_t> skipped_{0};
-  std::atomic<std::uint64_t> failed_{0};
-  std::atomic<std::uint64_t> dead_{0};
+  Tally tally_;
 };
 
 }  // namespace waybill

@@ -14,19 +14,20 @@ std::size_t Carrier::collect(Steady deadline) {
   outcomes_.clear();
   sink_->collect(outcomes_, deadline);
   const Steady now = context_.clock.steady();
-  for (const Outcome& outcome : outcomes_) apply(outcome, now);
+  const Time time = context_.clock.now();
+  for (const Outcome& outcome : outcomes_) apply(outcome, now, time);
   return outcomes_.size();
 }
 
-void Carrier::apply(const Outcome& outcome, Steady now) {
+void Carrier::apply(const Outcome& outcome, Steady now, Time time) {
   const auto [lane, position] = lanes_.answered(outcome.ticket);
   if (outcome.kind == Outcome::Kind::delivered) {
-    delivered_.fetch_add(1, std::memory_order_relaxed);
+    tally_.delivered(lane ? &lane->event(position) : nullptr, time);
     breaker_.delivered();
     if (lane) finish(*lane, position);
     return;
   }
-  failed_.fetch_add(1, std::memory_order_relaxed);
+  tally_.failed(outcome.kind);
   if (outcome.kind == Outcome::Kind::unavailable) {
     trip([&] { breaker_.unavailable(now, chance(), outcome.reason); });
     if (lane) lane->again_first(position);
@@ -93,7 +94,7 @@ void Carrier::carry_out(Lane& lane, Lane::Position position, const Verdict& verd
                         {"standing", std::string(to_string(standing))},
                         {"attempts", std::to_string(verdict.row.attempts)},
                         {"error", verdict.row.error}});
-  if (standing == Standing::dead) dead_.fetch_add(1, std::memory_order_relaxed);
+  if (standing == Standing::dead) tally_.dead();
   lane.put_back(position, verdict.row, now);
   if (verdict.bury_key) lane.bury_key(verdict.row.key);
 }

@@ -86,7 +86,8 @@ class CarrierTest : public testing::Test {
   Waker waker_;
   ScriptedSink::Script script_;
   std::vector<std::unique_ptr<Carrier>> carriers_;
-  Keeper keeper_{context_, trust_, waker_, carriers_};
+  Vitals vitals_;
+  Keeper keeper_{context_, trust_, vitals_, waker_, carriers_};
 };
 
 // The term was raised for the new connection, and a heartbeat sees it before the carrier does.
@@ -291,7 +292,8 @@ TEST(CarrierOnTheRealClock, AFullLaneWaits) {
   std::vector<std::unique_ptr<Carrier>> carriers;
   carriers.push_back(std::make_unique<Carrier>(context, trust, waker, DestinationOptions{.name = "out"},
                                                std::make_unique<ScriptedSink>(script)));
-  Keeper keeper(context, trust, waker, carriers);
+  Vitals vitals;
+  Keeper keeper(context, trust, vitals, waker, carriers);
   keeper.turn();
   const Steady end = context.clock.steady() + 500ms;
   int turns = 0;

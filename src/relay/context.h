@@ -31,4 +31,40 @@ class Trust {
   std::atomic<Steady::rep> until_{0};
 };
 
+// How the relay is, for those who look from outside. Written by the Keeper and where it is started and stopped, read by
+// anybody.
+class Vitals {
+ public:
+  void start(Steady now) {
+    store_up_ = false;
+    beat_ = now.time_since_epoch().count();
+    turned(now);
+    running_ = true;
+  }
+  void stop() { running_ = false; }
+  void turned(Steady now) { turn_ = now.time_since_epoch().count(); }
+  void beat(Steady now) {
+    beat_ = now.time_since_epoch().count();
+    store_up_ = true;
+  }
+  void store_away() { store_up_ = false; }
+
+  RelayHealth read(Steady now, std::chrono::milliseconds lease) const {
+    const auto since = [&](Steady::rep moment) {
+      return std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch() - Steady::duration(moment));
+    };
+    return {.running = running_,
+            .store_up = store_up_,
+            .since_beat = since(beat_),
+            .since_turn = since(turn_),
+            .lease = lease};
+  }
+
+ private:
+  std::atomic<bool> running_{false};
+  std::atomic<bool> store_up_{false};
+  std::atomic<Steady::rep> beat_{0};
+  std::atomic<Steady::rep> turn_{0};
+};
+
 }  // namespace waybill

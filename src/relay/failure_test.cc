@@ -344,5 +344,49 @@ TEST_F(FailureTest, ManyFollowersOfAFailedEventWaitInTheStore) {
   for (int i = 0; i <= 5'000; ++i) EXPECT_EQ(std::to_string(i), script_.delivered[static_cast<std::size_t>(i) + 1]);
 }
 
+TEST_F(FailureTest, EverybodyCanSeeThatADestinationIsAway) {
+  const auto troubles = [&] { return store_->inspector()->status().relays.at(0).troubles; };
+  start();
+  go();
+  EXPECT_THAT(troubles(), IsEmpty());
+  EXPECT_FALSE(relay_->counts("out").breaker.open);
+
+  script_.away = true;
+  enqueue("k", "1");
+  go(3s);
+  const BreakerState breaker = relay_->counts("out").breaker;
+  EXPECT_TRUE(breaker.open);
+  EXPECT_EQ("away", breaker.reason);
+  ASSERT_TRUE(breaker.next_try);
+  EXPECT_LE(*breaker.next_try, clock_.now() + 4s);
+  EXPECT_THAT(troubles(), ElementsAre(Trouble{.destination = "out", .text = "away"}));
+
+  script_.away = false;
+  go(6s);
+  EXPECT_FALSE(relay_->counts("out").breaker.open);
+  EXPECT_EQ("", relay_->counts("out").breaker.reason);
+  EXPECT_THAT(troubles(), IsEmpty());
+}
+
+TEST_F(FailureTest, AttemptsAreCountedByWhatTheyCameTo) {
+  script_.next["1"] = {Kind::retry, Kind::unknown};
+  script_.next["2"] = {Kind::rejected};
+  start();
+  enqueue("a", "1");
+  enqueue("b", "2");
+  go(20s);
+  const RelayCounts counts = relay_->counts("out");
+  EXPECT_EQ(1U, counts.delivered);
+  EXPECT_EQ(3U, counts.failed);
+  EXPECT_EQ(1U, counts.failed_with.at(Kind::retry));
+  EXPECT_EQ(1U, counts.failed_with.at(Kind::unknown));
+  EXPECT_EQ(1U, counts.failed_with.at(Kind::rejected));
+  EXPECT_EQ(0U, counts.failed_with.at(Kind::unavailable));
+  EXPECT_EQ(1U, counts.dead);
+  EXPECT_EQ(1U, counts.latency.count);
+  EXPECT_EQ(2U, counts.leases);
+  EXPECT_EQ(counts.lag, counts.latency.sum);
+}
+
 }  // namespace
 }  // namespace waybill

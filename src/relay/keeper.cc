@@ -14,22 +14,25 @@ constexpr auto poll_before_sleep = 8ms;
 
 }  // namespace
 
-Keeper::Keeper(const RelayContext& context, Trust& trust, Waker& waker,
+Keeper::Keeper(const RelayContext& context, Trust& trust, Vitals& vitals, Waker& waker,
                const std::vector<std::unique_ptr<Carrier>>& carriers)
     : context_(context),
       trust_(trust),
+      vitals_(vitals),
       waker_(waker),
       carriers_(carriers),
       outage_(context_.log, {"connection", "keeper"}) {}
 
 std::size_t Keeper::turn() {
   const Steady now = context_.clock.steady();
+  vitals_.turned(now);
   if (names_.empty())
     for (const auto& carrier : carriers_) names_.push_back(carrier->name());
   if (!membership_ && !outage_.may_try(now)) return 0;
   try {
     if (!membership_) {
       membership_ = context_.store.join(context_.identity);
+      reported_.clear();
       next_beat_ = now;
       spread_news();  // What was committed while nobody listened is not told.
     }
@@ -46,6 +49,7 @@ std::size_t Keeper::turn() {
 void Keeper::drop_connection(const Error& error, Steady now) {
   if (error.remedy() == Remedy::fix_config) throw error;
   outage_.failed(error, now);
+  vitals_.store_away();
   membership_.reset();
   asleep_ = false;
   nothing_free_ = false;
@@ -59,6 +63,7 @@ std::size_t Keeper::beat(Steady now) {
   const auto lease = context_.identity.lease;
   const Steady sent = context_.clock.since_boot();
   const bool lapsed = sent >= trust_.until();
+  report_troubles();
   const Pulse pulse = membership_->beat(names_);
   next_beat_ = now + std::min<Steady::duration>({lease / 5, 1s, pulse.next_expiry + 10ms});
   for (const auto& carrier : carriers_) {
@@ -72,6 +77,7 @@ std::size_t Keeper::beat(Steady now) {
   }
   trust_.extend(sent + lease - lease / 5);  // After keep_only(); see Trust.
   share_out(pulse);
+  vitals_.beat(context_.clock.steady());
   outage_.worked();
   if (lapsed) spread_news();  // They have stopped, and wait for nothing in particular.
   if (pulse.news) {
@@ -82,6 +88,16 @@ std::size_t Keeper::beat(Steady now) {
     next_poll_ = now + context_.options.poll_idle;  // The heartbeat was one.
   }
   return pulse.news || !pulse.free.empty() ? 1 : 0;
+}
+
+void Keeper::report_troubles() {
+  std::vector<Trouble> troubles;
+  for (const auto& carrier : carriers_)
+    if (auto text = carrier->trouble(); !text.empty())
+      troubles.push_back({.destination = carrier->name(), .text = std::move(text)});
+  if (troubles == reported_) return;
+  membership_->report(troubles);
+  reported_ = std::move(troubles);
 }
 
 // Leases may be ours without our knowing: the answer to a take was lost. Nobody else would ever take them.

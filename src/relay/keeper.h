@@ -24,7 +24,7 @@ namespace waybill {
 // another relay that is gone by now.
 class Keeper {
  public:
-  Keeper(const RelayContext& context, Trust& trust, Waker& waker,
+  Keeper(const RelayContext& context, Trust& trust, Vitals& vitals, Waker& waker,
          const std::vector<std::unique_ptr<Carrier>>& carriers);
 
   // One turn without waiting. Error(fix_config) if only a person can help.
@@ -43,6 +43,7 @@ class Keeper {
  private:
   void drop_connection(const Error& error, Steady now);
   std::size_t beat(Steady now);
+  void report_troubles();
   void adopt(Carrier& carrier, const std::vector<Lease>& mine) const;
   static std::size_t share_of(const Pulse& pulse, const std::string& destination);
   void share_out(const Pulse& pulse);
@@ -58,11 +59,13 @@ class Keeper {
 
   const RelayContext& context_;
   Trust& trust_;
+  Vitals& vitals_;
   Waker& waker_;
   const std::vector<std::unique_ptr<Carrier>>& carriers_;
   std::vector<std::string> names_;
 
   std::unique_ptr<Membership> membership_;
+  std::vector<Trouble> reported_;  // through this membership
   Outage outage_;
   Steady next_beat_{};
   Steady next_poll_{};

@@ -52,6 +52,12 @@ void RelayOptions::validate() const {
   check_range<std::chrono::milliseconds>("grace", grace, 0ms, 1h, "0s to 1h");
 }
 
+// A keeper that cannot reach the store still turns, if slowly: a connection takes its time to fail.
+bool RelayHealth::alive() const {
+  constexpr auto longest_connect = 1min;
+  return !running || since_beat < 3 * lease || (!store_up && since_turn < 3 * lease + longest_connect);
+}
+
 class Relay::Impl {
  public:
   Impl(Store& store, RelayOptions options, Log log, const Clock& clock)
@@ -72,6 +78,7 @@ class Relay::Impl {
 
   void work(std::stop_token stop, bool until_drained) {
     context_.log.info("relay started", {{"relay", context_.identity.name}, {"store", context_.store.describe()}});
+    vitals_.start(context_.clock.steady());
     Steady deadline{};
     {
       const std::stop_callback wake(stop, [this] { keeper_waker_.wake(); });
@@ -89,6 +96,7 @@ class Relay::Impl {
     // Only when nothing of ours is on its way any more may others take our leases.
     for (const auto& carrier : carriers_) carrier->close(deadline);
     keeper_->leave();
+    vitals_.stop();
     context_.log.info("relay stopped", {{"relay", context_.identity.name}});
     begin_anew();
     if (const auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
@@ -108,6 +116,8 @@ class Relay::Impl {
     const Carrier* carrier = find(destination);
     return carrier ? carrier->counts() : RelayCounts{};
   }
+
+  RelayHealth health() const { return vitals_.read(context_.clock.steady(), context_.options.lease); }
 
  private:
   Carrier* find(const std::string& name) const {
@@ -201,11 +211,12 @@ class Relay::Impl {
   void begin_anew() {
     trust_.extend({});
     context_.identity.id = EventId::make().to_string();
-    keeper_.emplace(context_, trust_, keeper_waker_, carriers_);
+    keeper_.emplace(context_, trust_, vitals_, keeper_waker_, carriers_);
   }
 
   RelayContext context_;
   Trust trust_;
+  Vitals vitals_;
   Waker keeper_waker_;
   std::vector<std::unique_ptr<Carrier>> carriers_;
   std::optional<Keeper> keeper_;
@@ -235,6 +246,9 @@ void Relay::hint() noexcept {
 }
 RelayCounts Relay::counts(const std::string& destination) const {
   return impl_->counts(destination);
+}
+RelayHealth Relay::health() const {
+  return impl_->health();
 }
 
 }  // namespace waybill

@@ -409,6 +409,26 @@ TEST(RelayOnThreads, AStopWhileTheStoreIsAwayDoesNotWait) {
 }
 
 // The sink gets what is left of the grace period, not another one.
+// The order to give a shard back comes while the shard is being opened, and in that same turn its events go out.
+TEST(RelayOnThreads, AStopWhileAShardIsOpenedSettlesWhatThenGoesOut) {
+  const auto memory = memory_store({.shards = 1});
+  enqueue(*memory, 1);
+  std::stop_source stop;
+  WrappedStore store(*memory, [&](const StoreCall& call, const std::function<void()>& run) {
+    if (call.name == "open") {
+      stop.request_stop();
+      std::this_thread::sleep_for(100ms);  // The keeper must not take it for idle, however long it looks.
+    }
+    run();
+  });
+  ScriptedSink::Script script;
+  Relay relay(store, {});
+  relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+  relay.run(stop.get_token());
+  const auto destinations = memory->inspector()->status().destinations;
+  EXPECT_EQ(1 - std::ssize(script.delivered), destinations.at(0).pending.value);
+}
+
 TEST(RelayOnThreads, AStopTakesNoLongerThanItsGrace) {
   const auto store = memory_store({.shards = 1});
   ScriptedSink::Script script;

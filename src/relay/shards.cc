@@ -78,8 +78,9 @@ std::vector<Lease> Shards::kept() const {
 
 bool Shards::any_open() const {
   const std::lock_guard lock(mutex_);
-  return std::any_of(by_number_.begin(), by_number_.end(),
-                     [](const auto& place) { return place.second.stage == Shard::Stage::open; });
+  return !orders_.returns.empty() || std::any_of(by_number_.begin(), by_number_.end(), [](const auto& place) {
+    return place.second.stage == Shard::Stage::open;
+  });
 }
 
 bool Shards::waits() const {

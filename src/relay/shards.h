@@ -59,6 +59,7 @@ class Shards {
 
   std::vector<Lease> held() const;  // Granted, and neither returned nor lost.
   std::vector<Lease> kept() const;  // Held, and not on their way back.
+  // Or may one have been opened since it was ordered to be given back?
   bool any_open() const;
   // As last reported, and nothing was ordered since.
   bool waits() const;

@@ -105,6 +105,7 @@ class WrappedStore : public Store {
     Pulse beat(std::span<const std::string> destinations) override {
       return store_.run({.name = "beat"}, [&] { return target_->beat(destinations); });
     }
+    void report(std::span<const Trouble> troubles) override { target_->report(troubles); }
     std::vector<Lease> take(std::span<const Lease> free) override {
       return store_.run({.name = "take"}, [&] { return target_->take(free); });
     }

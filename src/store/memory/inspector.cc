@@ -152,7 +152,8 @@ class MemoryInspector final : public Inspector {
                       .name = row.name,
                       .alive = tables_->alive(id),
                       .last_seen = row.last_seen,
-                      .destinations = row.destinations};
+                      .destinations = row.destinations,
+                      .troubles = row.troubles};
     for (const auto& [place, lease] : tables_->leases)
       if (lease.owner == id) ++relay.shards_owned;
     status.relays.push_back(std::move(relay));

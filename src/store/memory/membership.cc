@@ -21,7 +21,8 @@ class MemoryMembership final : public Membership {
     tables_->relays[relay_.id] = {.name = relay_.name,
                                   .alive_until = tables_->clock.steady() + relay_.lease,
                                   .last_seen = tables_->clock.now(),
-                                  .destinations = {destinations.begin(), destinations.end()}};
+                                  .destinations = {destinations.begin(), destinations.end()},
+                                  .troubles = troubles_};
     Pulse pulse{.next_expiry = relay_.lease, .news = look()};
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = tables_->options.shards;
@@ -32,6 +33,8 @@ class MemoryMembership final : public Membership {
     for (const auto& [id, row] : tables_->relays) count_relay(id, row, pulse);
     return pulse;
   }
+
+  void report(std::span<const Trouble> troubles) override { troubles_.assign(troubles.begin(), troubles.end()); }
 
   std::vector<Lease> take(std::span<const Lease> free) override {
     const std::lock_guard lock(tables_->mutex);
@@ -103,6 +106,7 @@ class MemoryMembership final : public Membership {
 
   TablesPtr tables_;
   const RelayIdentity relay_;
+  std::vector<Trouble> troubles_;
   std::int64_t seen_ = 0;
   bool asleep_ = false;
   Waker* waker_ = nullptr;

@@ -37,6 +37,7 @@ struct RelayRow {
   Steady alive_until{};
   Time last_seen{};
   std::vector<std::string> destinations;
+  std::vector<Trouble> troubles;
 };
 
 struct Settled {

@@ -40,7 +40,7 @@ class SqliteInspector final : public Inspector {
                        .schema_version = static_cast<int>(log_.number("SELECT max(version) FROM waybill_schema")),
                        .now = system_clock().now(),
                        .events = count_after(0)};
-    Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations FROM relay");
+    Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations, troubles FROM relay");
     if (relay.step()) status.relays.push_back(relay_of(relay, status.now));
     relay.reset();
     for (const std::string& name : placed_destinations(state_))
@@ -159,6 +159,11 @@ class SqliteInspector final : public Inspector {
     if (names.is_array())
       for (const auto& name : names)
         if (name.is_string()) relay.destinations.push_back(name.get<std::string>());
+    const auto troubles = nlohmann::json::parse(row.text(5), nullptr, false);
+    if (troubles.is_array())
+      for (const auto& each : troubles)
+        if (each.is_array() && each.size() == 2 && each[0].is_string() && each[1].is_string())
+          relay.troubles.push_back({.destination = each[0].get<std::string>(), .text = each[1].get<std::string>()});
     if (relay.alive) relay.shards_owned = static_cast<int>(relay.destinations.size());
     return relay;
   }

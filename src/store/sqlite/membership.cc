@@ -47,6 +47,19 @@ class SqliteMembership final : public Membership {
     return pulse;
   }
 
+  void report(std::span<const Trouble> troubles) override {
+    std::string list;
+    for (const Trouble& trouble : troubles) {
+      if (!list.empty()) list += ',';
+      list += '[';
+      append_json_string(list, trouble.destination);
+      list += ',';
+      append_json_string(list, trouble.text);
+      list += ']';
+    }
+    troubles_ = fmt::format("[{}]", list);
+  }
+
   // There is one relay at a time: an owner that is not this one has died.
   std::vector<Lease> take(std::span<const Lease> free) override {
     std::vector<Lease> won;
@@ -149,16 +162,17 @@ class SqliteMembership final : public Membership {
     names += ']';
     state_
         .query(
-            "INSERT INTO relay (one, id, name, last_seen, lease_ms, destinations) VALUES (1, ?1, ?2, ?3, ?4, "
-            "?5) "
+            "INSERT INTO relay (one, id, name, last_seen, lease_ms, destinations, troubles) "
+            "VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6) "
             "ON CONFLICT (one) DO UPDATE SET id = excluded.id, name = excluded.name, "
-            "last_seen = excluded.last_seen, lease_ms = excluded.lease_ms, destinations = "
-            "excluded.destinations")
+            "last_seen = excluded.last_seen, lease_ms = excluded.lease_ms, destinations = excluded.destinations, "
+            "troubles = excluded.troubles")
         .bind(1, relay_.id)
         .bind(2, relay_.name)
         .bind(3, to_rfc3339(system_clock().now()))
         .bind(4, relay_.lease.count())
         .bind(5, names)
+        .bind(6, troubles_)
         .run();
   }
 
@@ -169,6 +183,7 @@ class SqliteMembership final : public Membership {
   Database state_;
   Query news_;
   FileWatch watch_;
+  std::string troubles_ = "[]";
   const OpenedFiles opened_;
   std::int64_t seen_ = 0;
   bool copy_ = false;

@@ -27,6 +27,8 @@ CREATE TABLE destination (
 ) WITHOUT ROWID;
 INSERT INTO destination (name) SELECT DISTINCT destination FROM cursor;
 
+ALTER TABLE relay ADD COLUMN troubles TEXT NOT NULL DEFAULT '[]';  -- JSON array of [destination, text]
+
 CREATE TABLE undelivered (
   destination TEXT NOT NULL,
   seq         INTEGER NOT NULL,
