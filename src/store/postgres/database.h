@@ -13,10 +13,10 @@ namespace waybill {
 // Our statements, for one schema.
 struct PgQueries {
   explicit PgQueries(const std::string& schema);
-  PgQuery probe, walk, bounds, settle, fence, open, release, renew, start;  // a session's
-  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;              // a membership's
-  PgQuery flush;                                                            // a follower's
-  PgQuery status, destinations, relays, list, find, place, story;           // an inspector's
+  PgQuery probe, probe_late, walk, bounds, settle, fence, open, release, renew, start;  // a session's
+  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;                          // a membership's
+  PgQuery flush;                                                                        // a follower's
+  PgQuery status, destinations, relays, list, find, place, story;                       // an inspector's
   PgQuery payload;
 };
 

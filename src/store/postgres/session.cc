@@ -1,5 +1,7 @@
 #include <algorithm>
+#include <deque>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -15,6 +17,12 @@ namespace {
 
 // What one walk may pass of what it has seen already, in events; see Snapshot::base.
 constexpr double rows_passed_max = 2'000;
+// A probe brings at most so many events of a group of lanes. What it brings of larger windows is read again.
+constexpr int probed_max = 1'000;
+// A lane that is further behind, in events of all lanes, is not probed, which would pass all of those, but walked.
+constexpr double behind_max = 50'000;
+// So many looks are remembered, for the floors of windows that begin at one of them.
+constexpr std::size_t marks_max = 64;
 
 // The events between two snapshots: visible in `walking`, not in `settled`.
 struct PgWindow final : Window {
@@ -36,6 +44,19 @@ struct Place {
   // The window being walked through; none: the next read probes for one.
   std::shared_ptr<const PgWindow> walk{};
   std::int64_t last = 0;  // of the walk
+};
+
+// Transactions with a number from xmax on have drawn seqs above this one only.
+struct Mark {
+  std::uint64_t xmax = 0;
+  std::int64_t seq = 0;
+};
+
+// Lanes whose snapshots lie so close together that one walk from a common base serves them all.
+struct LaneGroup {
+  std::uint64_t base = 0;
+  std::vector<std::int32_t> shards{};
+  std::set<std::uint64_t> late{};  // older than the base, and open at the snapshot of one of them
 };
 
 // Reads windows and saves cursors for one destination (design: "an insert-only log read by snapshot
@@ -60,6 +81,10 @@ class PgSession final : public Session {
   void release(std::span<const Lease> leases) override;
 
  private:
+  struct Limits {  // in events
+    int lane = 0;
+    int group = 0;
+  };
   struct Row {  // of the cursor table
     std::vector<std::int32_t> shards{};
     std::string settled{};
@@ -78,17 +103,24 @@ class PgSession final : public Session {
                         Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
   PgStatement settle_statement(const std::vector<Row>& rows) const;
-  PgStatement fence_statement(std::int32_t shard) const;
-  PgStatement probe_statement(std::span<const std::int32_t> shards, int limit) const;
+  PgStatement fence_statement(const Lease& lease) const;
+  std::vector<LaneGroup> groups_of(std::vector<std::int32_t> shards) const;
+  PgStatement probe_statement(std::span<const LaneGroup> groups, int limit) const;
   PgStatement walk_statement(std::span<const std::int32_t> shards, int limit) const;
-  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, int limit, Reading& reading);
-  void begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking);
+  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LaneGroup> groups,
+                   Limits limits, Reading& reading);
+  void take_window(std::int32_t shard, std::vector<EventView> events, const Snapshot& present, const PgRows& rows,
+                   Reading& reading);
+  void begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking, std::int64_t ceiling);
+  std::optional<std::int64_t> known_floor(std::uint64_t base) const;
+  void remember(const Snapshot& present, std::int64_t last_seq);
   void take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit);
   void hand_out(std::span<const std::int32_t> shards, Reading& reading);
   void write_first_cursor(std::span<const std::int32_t> shards, Start start);
   int limit_of(const Appetite& appetite) const;
   std::uint64_t reach() const;
-  void learn(std::size_t events, std::size_t bytes, std::uint64_t transactions);
+  void learn(std::size_t events, std::size_t bytes);
+  void learn_transactions(std::size_t events, std::uint64_t transactions);
 
   PgDatabasePtr database_;
   const PgQueries& queries_;
@@ -99,6 +131,9 @@ class PgSession final : public Session {
   std::map<std::int32_t, Chunk> ready_;  // walked, not handed out yet
   std::vector<std::int32_t> ahead_;      // shards whose next chunk is on its way
   int ahead_limit_ = 0;
+  std::deque<Mark> marks_;                // ascending
+  std::optional<std::int64_t> last_seq_;  // drawn, at the last look
+  std::uint64_t newest_ = 0;              // xmax at the last look
   double bytes_per_event_ = 1'000;
   double events_per_transaction_ = 1;
 };
@@ -143,9 +178,11 @@ std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, b
   const PgStatement newest{&queries_.open, lease_parameters(leases)};
   const PgStatement now{&queries_.start};
   for (int attempt = 0;; ++attempt) {
-    const auto results = connection_.transact(std::vector{newest, now});
+    const auto results = connection_.transact(std::vector{newest, now, fence_statement(leases.front())});
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
+    newest_ = std::max(newest_, present.xmax);
+    if (results[2].size() > 0) last_seq_ = results[1].integer(0, 1);
     std::vector<Lease> opened;
     std::vector<std::int32_t> fresh;
     for (int row = 0; row < rows.size(); ++row) {
@@ -240,14 +277,18 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
 // The probe comes first: so the transaction gets its number after the probe's snapshot was taken, and once it is on
 // disk no crash can make the server hand out a number again that the snapshot takes for ended. The snapshot then stays
 // good even where a crash goes unnoticed, behind a pooler.
-// If the transaction locked no lease it has written nothing, its commit has not reached the disk, and what it saw may yet
-// be undone: then once more, under a lease that is ours.
+// If the transaction locked no lease it has written nothing, its commit has not reached the disk, and what it saw may
+// yet be undone: then once more, under a lease that is ours.
 void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
                                  Reading& reading) {
   while (!settled.empty() || !probing.empty()) {
     std::vector<PgStatement> statements;
-    if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
-    statements.push_back(settled.empty() ? fence_statement(probing.front()) : settle_statement(rows_of(settled)));
+    const std::vector<LaneGroup> groups = groups_of(probing);
+    const int probed = static_cast<int>(std::min<std::size_t>(limit * probing.size(), probed_max));
+    if (!probing.empty()) statements.push_back(probe_statement(groups, probed + 1));
+    statements.push_back(settled.empty()
+                             ? fence_statement({.shard = probing.front(), .term = places_.at(probing.front()).term})
+                             : settle_statement(rows_of(settled)));
     const auto results = connection_.transact(statements);
     const PgRows& fenced = results.back();
     if (settled.empty() && fenced.size() == 0) reading.lost.push_back(probing.front());
@@ -257,7 +298,7 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
       return std::find(reading.lost.begin(), reading.lost.end(), shard) != reading.lost.end();
     });
     if (fenced.size() > 0) {
-      if (!probing.empty()) take_probed(results.front(), probing, limit, reading);
+      if (!probing.empty()) take_probed(results.front(), probing, groups, {.lane = limit, .group = probed}, reading);
       return;
     }
     settled = {};
@@ -321,74 +362,137 @@ PgStatement PgSession::settle_statement(const std::vector<Row>& rows) const {
            pg_array<std::int64_t>(floors), pg_array<std::int64_t>(ceilings), pg_array<std::int64_t>(counts)}};
 }
 
-PgStatement PgSession::fence_statement(std::int32_t shard) const {
-  return {&queries_.fence, {destination_, owner_, std::to_string(shard), std::to_string(places_.at(shard).term)}};
+PgStatement PgSession::fence_statement(const Lease& lease) const {
+  return {&queries_.fence, {destination_, owner_, std::to_string(lease.shard), std::to_string(lease.term)}};
 }
 
-PgStatement PgSession::probe_statement(std::span<const std::int32_t> shards, int limit) const {
-  std::vector<std::string> settled;
-  std::vector<std::uint64_t> bases;
+// The lanes that are near enough to the present to be probed, by the age of their snapshots.
+std::vector<LaneGroup> PgSession::groups_of(std::vector<std::int32_t> shards) const {
+  const auto base_of = [&](std::int32_t shard) { return places_.at(shard).settled.base(reach()); };
+  std::sort(shards.begin(), shards.end(), [&](auto a, auto b) { return base_of(a) < base_of(b); });
+  const auto behind = static_cast<std::uint64_t>(behind_max / std::max(events_per_transaction_, 0.05));
+  std::vector<LaneGroup> groups;
   for (const std::int32_t shard : shards) {
-    settled.push_back(places_.at(shard).settled.to_string());
-    bases.push_back(places_.at(shard).settled.base(reach()));
+    const std::uint64_t base = base_of(shard);
+    if (base + behind < newest_) continue;
+    if (groups.empty() || base > groups.back().base + reach()) groups.push_back({.base = base});
+    LaneGroup& group = groups.back();
+    group.shards.push_back(shard);
+    const auto& open = places_.at(shard).settled.open;
+    group.late.insert(open.begin(), std::lower_bound(open.begin(), open.end(), group.base));
   }
-  return {&queries_.probe,
-          {pg_array<std::int32_t>(shards), pg_array(settled), pg_array<std::uint64_t>(bases), std::to_string(limit)}};
+  return groups;
 }
 
-// A window of at most `limit` events is complete: in the order of seq it is the lane's next chunk. A larger
-// one is walked through.
-void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, int limit, Reading& reading) {
+PgStatement PgSession::probe_statement(std::span<const LaneGroup> groups, int limit) const {
+  std::vector<std::uint64_t> bases;
+  std::vector<std::optional<std::string>> group_of_shard;
+  std::vector<std::optional<std::string>> settled;
+  std::vector<std::string> late;
+  bool any_late = false;
+  for (const LaneGroup& group : groups) {
+    bases.push_back(group.base);
+    for (const std::int32_t shard : group.shards) {
+      const auto index = static_cast<std::size_t>(shard);
+      if (group_of_shard.size() <= index) {
+        group_of_shard.resize(index + 1);
+        settled.resize(index + 1);
+      }
+      group_of_shard[index] = std::to_string(bases.size());
+      settled[index] = places_.at(shard).settled.to_string();
+    }
+    late.push_back(pg_array<std::uint64_t>(std::vector(group.late.begin(), group.late.end())));
+    any_late = any_late || !group.late.empty();
+  }
+  PgStatement statement{
+      any_late ? &queries_.probe_late : &queries_.probe,
+      {pg_array<std::uint64_t>(bases), pg_array(group_of_shard), pg_array(settled), std::to_string(limit)}};
+  if (any_late) statement.parameters.emplace_back(pg_array(late));
+  return statement;
+}
+
+// A window of at most `limits.lane` events is complete: in the order of seq it is the lane's next chunk. A larger one
+// is walked through; so are those of all lanes of a group of which not everything was brought.
+void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LaneGroup> groups,
+                            Limits limits, Reading& reading) {
   const Snapshot present = snapshot_of(rows.text(0, event_columns_count));
+  const std::int64_t last_seq = rows.integer(0, event_columns_count + 1);
   std::map<std::int32_t, std::vector<EventView>> found;
   for (EventView& event : events_of(rows, 1)) found[event.shard].push_back(event);
-  std::vector<std::int32_t> large;
-  for (const std::int32_t shard : shards) {
-    auto& events = found[shard];
-    if (std::ssize(events) > limit) {
-      large.push_back(shard);
-      continue;
+  std::set<std::int32_t> large(shards.begin(), shards.end());
+  for (const LaneGroup& group : groups) {
+    std::size_t events = 0;
+    for (const std::int32_t shard : group.shards) events += found[shard].size();
+    if (std::cmp_greater(events, limits.group)) continue;
+    learn_transactions(events, present.xmax - std::min(group.base, present.xmax));
+    for (const std::int32_t shard : group.shards) {
+      if (!large.contains(shard) || std::cmp_greater(found[shard].size(), limits.lane)) continue;
+      large.erase(shard);
+      take_window(shard, std::move(found[shard]), present, rows, reading);
     }
-    Place& place = places_.at(shard);
-    if (events.empty() && place.settled == present) continue;
-    std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
-    auto window = std::make_shared<PgWindow>();
-    window->settled = place.settled;
-    window->walking = present;
-    window->floor = events.empty() ? 0 : events.front().seq - 1;
-    window->ceiling = events.empty() ? 0 : events.back().seq;
-    Chunk chunk{.shard = shard, .window = window, .ends_window = true, .memory = rows.memory()};
-    for (const EventView& event : events) chunk.bytes += bytes_of(event);
-    learn(events.size(), chunk.bytes, present.xmax - place.settled.xmax);
-    chunk.events = std::move(events);
-    reading.chunks.push_back(std::move(chunk));
-    place.settled = present;
   }
-  if (!large.empty()) begin_walks(large, present);
+  if (!large.empty()) begin_walks(std::vector(large.begin(), large.end()), present, last_seq);
+  remember(present, last_seq);
 }
 
-void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking) {
-  std::vector<std::string> settled;
-  std::vector<std::uint64_t> bases;
-  for (const std::int32_t shard : shards) {
-    settled.push_back(places_.at(shard).settled.to_string());
-    bases.push_back(places_.at(shard).settled.base(reach()));
+void PgSession::take_window(std::int32_t shard, std::vector<EventView> events, const Snapshot& present,
+                            const PgRows& rows, Reading& reading) {
+  Place& place = places_.at(shard);
+  if (events.empty() && place.settled == present) return;
+  std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
+  auto window = std::make_shared<PgWindow>();
+  window->settled = place.settled;
+  window->walking = present;
+  window->floor = events.empty() ? 0 : events.front().seq - 1;
+  window->ceiling = events.empty() ? 0 : events.back().seq;
+  Chunk chunk{.shard = shard, .window = window, .ends_window = true, .memory = rows.memory()};
+  for (const EventView& event : events) chunk.bytes += bytes_of(event);
+  learn(events.size(), chunk.bytes);
+  chunk.events = std::move(events);
+  reading.chunks.push_back(std::move(chunk));
+  place.settled = present;
+}
+
+void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking, std::int64_t ceiling) {
+  std::uint64_t oldest_unknown = UINT64_MAX;
+  for (const std::int32_t shard : shards)
+    if (const std::uint64_t base = places_.at(shard).settled.base(reach()); !known_floor(base))
+      oldest_unknown = std::min(oldest_unknown, base);
+  std::int64_t floor = 0;  // of those that are not known
+  if (oldest_unknown != UINT64_MAX) {
+    const PgStatement statement{&queries_.bounds, {std::to_string(oldest_unknown)}};
+    floor = connection_.transact(std::span(&statement, 1)).at(0).integer(0, 0);
   }
-  const PgStatement statement{&queries_.bounds,
-                              {pg_array<std::int32_t>(shards), pg_array(settled), pg_array<std::uint64_t>(bases)}};
-  const PgRows bounds = connection_.transact(std::span(&statement, 1)).at(0);
-  for (int row = 0; row < bounds.size(); ++row) {
-    const auto shard = static_cast<std::int32_t>(bounds.integer(row, 0));
+  for (const std::int32_t shard : shards) {
     Place& place = places_.at(shard);
     auto window = std::make_shared<PgWindow>();
     window->settled = place.settled;
     window->walking = walking;
-    window->base = bases[static_cast<std::size_t>(std::find(shards.begin(), shards.end(), shard) - shards.begin())];
-    window->floor = bounds.integer(row, 1);
-    window->ceiling = bounds.integer(row, 2);
+    window->base = place.settled.base(reach());
+    window->floor = known_floor(window->base).value_or(floor);
+    window->ceiling = ceiling;
     place.walk = window;
     place.last = 0;
   }
+}
+
+// All events of transactions from `base` on lie above it.
+std::optional<std::int64_t> PgSession::known_floor(std::uint64_t base) const {
+  if (base <= Snapshot{}.xmin) return 0;
+  const auto after = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return mark.xmax > base; });
+  if (after == marks_.begin()) return std::nullopt;
+  return std::prev(after)->seq;
+}
+
+// Every look takes a transaction number after it has read the last seq, and has ended when the next one takes its
+// snapshot. What has a number beyond the end of that snapshot took it later than the first look did, and drew its seqs
+// later still. (It does not follow that it began after the snapshot: that ends with the last transaction that has
+// ended.)
+void PgSession::remember(const Snapshot& present, std::int64_t last_seq) {
+  if (last_seq_) marks_.push_back({.xmax = present.xmax, .seq = *last_seq_});
+  if (marks_.size() > marks_max) marks_.pop_front();
+  last_seq_ = last_seq;
+  newest_ = present.xmax;
 }
 
 PgStatement PgSession::walk_statement(std::span<const std::int32_t> shards, int limit) const {
@@ -424,7 +528,7 @@ void PgSession::take_walked(const PgRows& rows, std::span<const std::int32_t> sh
     Chunk chunk{
         .shard = shard, .window = place.walk, .ends_window = std::ssize(events) < limit, .memory = rows.memory()};
     for (const EventView& event : events) chunk.bytes += bytes_of(event);
-    learn(events.size(), chunk.bytes, 0);
+    learn(events.size(), chunk.bytes);
     if (!events.empty()) place.last = events.back().seq;
     if (chunk.ends_window) {
       place.settled = place.walk->walking;
@@ -493,14 +597,17 @@ std::uint64_t PgSession::reach() const {
   return static_cast<std::uint64_t>(std::clamp(rows_passed_max / events_per_transaction_, 16.0, 1'000.0));
 }
 
-void PgSession::learn(std::size_t events, std::size_t bytes, std::uint64_t transactions) {
+void PgSession::learn(std::size_t events, std::size_t bytes) {
   if (events == 0) return;
   const double mean = static_cast<double>(bytes) / static_cast<double>(events);
   // Up at once, down slowly: a limit that is too small costs little, one that is too large costs memory.
   bytes_per_event_ = mean > bytes_per_event_ ? mean : bytes_per_event_ * 0.9 + mean * 0.1;
-  if (transactions > 0)
-    events_per_transaction_ =
-        events_per_transaction_ * 0.9 + 0.1 * static_cast<double>(events) / static_cast<double>(transactions);
+}
+
+void PgSession::learn_transactions(std::size_t events, std::uint64_t transactions) {
+  if (events == 0 || transactions == 0) return;
+  events_per_transaction_ =
+      events_per_transaction_ * 0.9 + 0.1 * static_cast<double>(events) / static_cast<double>(transactions);
 }
 
 }  // namespace
