@@ -42,8 +42,9 @@ std::string filled_in(std::string_view text, std::string_view name, std::string_
 inline constexpr int event_columns_count = 25;
 
 // The events of `rows`; what they point to lives as long as rows.memory().
-// `first` is the first row to read.
+// `first` is the first row to read; without a count all that follow are read, too.
 std::vector<EventView> events_of(const PgRows& rows, int first);
+std::vector<EventView> events_of(const PgRows& rows, int first, int count);
 std::size_t bytes_of(const EventView& event);
 
 std::unique_ptr<Schema> postgres_schema(const PgDatabasePtr& database);

@@ -59,6 +59,15 @@ struct LaneGroup {
   std::set<std::uint64_t> late{};  // older than the base, and open at the snapshot of one of them
 };
 
+// The rows of a chunk of a walk. They become events when they are handed out, while the server reads the next chunk.
+struct Walked {
+  PgRows rows;
+  int first = 0;
+  int count = 0;
+  std::shared_ptr<const PgWindow> window{};
+  bool ends_window = false;
+};
+
 // Reads windows and saves cursors for one destination (design: "an insert-only log read by snapshot
 // windows"). A small window is read by one probe, whose transaction also saves what was settled; its commit
 // is synchronous, and only after it has returned are the events handed out. A large one is walked through in
@@ -115,7 +124,8 @@ class PgSession final : public Session {
   std::optional<std::int64_t> known_floor(std::uint64_t base) const;
   void remember(const Snapshot& present, std::int64_t last_seq);
   void take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit);
-  void hand_out(std::span<const std::int32_t> shards, Reading& reading);
+  std::vector<Walked> take_ready(std::span<const std::int32_t> shards, Reading& reading);
+  void hand_out(const Walked& walked, Reading& reading);
   void write_first_cursor(std::span<const std::int32_t> shards, Start start);
   int limit_of(const Appetite& appetite) const;
   std::uint64_t reach() const;
@@ -128,8 +138,8 @@ class PgSession final : public Session {
   const std::string destination_;
   PgConnection connection_;
   std::map<std::int32_t, Place> places_;
-  std::map<std::int32_t, Chunk> ready_;  // walked, not handed out yet
-  std::vector<std::int32_t> ahead_;      // shards whose next chunk is on its way
+  std::map<std::int32_t, Walked> ready_;  // not handed out yet
+  std::vector<std::int32_t> ahead_;       // shards whose next chunk is on its way
   int ahead_limit_ = 0;
   std::deque<Mark> marks_;                // ascending
   std::optional<std::int64_t> last_seq_;  // drawn, at the last look
@@ -266,11 +276,12 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
   std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
   Reading reading;
   settle_and_probe(settled, std::move(probing), limit_of(appetite), reading);
-  hand_out(appetite.shards, reading);
+  const std::vector<Walked> walked = take_ready(appetite.shards, reading);
+  read_ahead(appetite);
+  for (const Walked& chunk : walked) hand_out(chunk, reading);
   std::erase_if(reading.chunks, [&](const Chunk& chunk) {
     return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
   });
-  read_ahead(appetite);
   return reading;
 }
 
@@ -517,42 +528,53 @@ PgStatement PgSession::walk_statement(std::span<const std::int32_t> shards, int 
            std::to_string(limit)}};
 }
 
+// The rows come lane by lane.
 void PgSession::take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit) {
-  std::map<std::int32_t, std::vector<EventView>> found;
-  for (EventView& event : events_of(rows, 0)) found[event.shard].push_back(event);
+  int next = 0;
   for (const std::int32_t shard : shards) {
+    const int first = next;
+    while (next < rows.size() && rows.integer(next, 1) == shard) ++next;
     const auto where = places_.find(shard);
     if (where == places_.end()) continue;  // closed meanwhile
     Place& place = where->second;
-    auto& events = found[shard];
-    Chunk chunk{
-        .shard = shard, .window = place.walk, .ends_window = std::ssize(events) < limit, .memory = rows.memory()};
-    for (const EventView& event : events) chunk.bytes += bytes_of(event);
-    learn(events.size(), chunk.bytes);
-    if (!events.empty()) place.last = events.back().seq;
+    Walked chunk{.rows = rows, .first = first, .count = next - first, .window = place.walk};
+    chunk.ends_window = chunk.count < limit;
+    if (chunk.count > 0) place.last = rows.integer(next - 1, 0);
     if (chunk.ends_window) {
       place.settled = place.walk->walking;
       place.walk.reset();
     }
     // A walk that ends with nothing has nothing to say: the probe that follows, in the same exchange, goes on from
     // its end. Handed out, it would look as if the shard had been read up to now.
-    if (chunk.ends_window && events.empty()) continue;
-    chunk.events = std::move(events);
-    ready_[shard] = std::move(chunk);
+    if (chunk.count > 0) ready_.insert_or_assign(shard, std::move(chunk));
   }
+  WAYBILL_ASSERT(next == rows.size());
 }
 
 // Chunks of walks that were read ahead. Where one is still to be read, an empty one says so.
-void PgSession::hand_out(std::span<const std::int32_t> shards, Reading& reading) {
+std::vector<Walked> PgSession::take_ready(std::span<const std::int32_t> shards, Reading& reading) {
+  std::vector<Walked> taken;
   for (const std::int32_t shard : shards) {
     const auto chunk = ready_.find(shard);
     if (chunk != ready_.end()) {
-      reading.chunks.push_back(std::move(chunk->second));
+      taken.push_back(std::move(chunk->second));
       ready_.erase(chunk);
     } else if (const Place& place = places_.at(shard); place.walk) {
       reading.chunks.push_back({.shard = shard, .window = place.walk, .ends_window = false});  // more to come
     }
   }
+  return taken;
+}
+
+void PgSession::hand_out(const Walked& walked, Reading& reading) {
+  Chunk chunk{.shard = static_cast<std::int32_t>(walked.rows.integer(walked.first, 1)),
+              .window = walked.window,
+              .events = events_of(walked.rows, walked.first, walked.count),
+              .ends_window = walked.ends_window,
+              .memory = walked.rows.memory()};
+  for (const EventView& event : chunk.events) chunk.bytes += bytes_of(event);
+  learn(chunk.events.size(), chunk.bytes);
+  reading.chunks.push_back(std::move(chunk));
 }
 
 // --- Reading ahead
