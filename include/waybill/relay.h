@@ -65,13 +65,13 @@ struct RelayOptions {
 // What a relay has done since it was made.
 struct RelayCounts {
   std::uint64_t delivered = 0;
-  std::uint64_t skipped = 0;  // Matched by no rule of the destination.
+  std::uint64_t skipped = 0;  // Matched by no rule of the destination, or expired.
   std::uint64_t failed = 0;   // Attempts that were not delivered.
 };
 
 // A Relay moves events from a store to sinks: claim, publish, settle; at least once, in order per key.
-// run(), step() and drain() are one thread's affair; hint(), counts() and run()'s stop token are anybody's.
-// `store` and `clock` must outlive it.
+// run(), step() and drain() are one thread's affair, and may be called again after they have returned; hint(), counts()
+// and run()'s stop token are anybody's. `store` and `clock` must outlive it.
 class Relay {
  public:
   Relay(Store& store, RelayOptions options, Log log = {}, const Clock& clock = system_clock());

@@ -22,6 +22,7 @@ class ScriptedSink final : public Sink {
     std::vector<std::string> attempted;  // in order
     std::size_t most_under_way = 0;
     bool closed = false;
+    Steady close_by{};
   };
 
   explicit ScriptedSink(Script& script) : script_(script) {}
@@ -44,7 +45,11 @@ class ScriptedSink final : public Sink {
     return script_.away ? Outcome{0, Outcome::Kind::unavailable, "away"} : Outcome{};
   }
 
-  void close(Steady /*deadline*/) override { script_.closed = true; }
+  void close(Steady deadline) override {
+    script_.closed = true;
+    script_.close_by = deadline;
+    taken_.clear();
+  }
 
  private:
   struct Taken {

@@ -14,11 +14,6 @@ namespace {
 
 constexpr std::int64_t exact_count_max = 10'000;
 
-std::optional<Time> time_at(const Query& row, int column) {
-  if (row.null(column)) return std::nullopt;
-  return parse_rfc3339(row.text(column));
-}
-
 // '*' as in our patterns; everything else of GLOB's taken literally.
 std::string glob(const std::string& pattern) {
   std::string out;
@@ -58,7 +53,7 @@ class SqliteInspector final : public Inspector {
                     "AND (?5 = '' OR aggregate_type GLOB ?5) AND (?6 = '' OR aggregate_id GLOB ?6) "
                     "AND (?7 = '' OR coalesce(key, aggregate_type || '/' || aggregate_id) GLOB ?7) "
                     "AND (?8 = '' OR created_at >= ?8) AND (?9 = '' OR created_at < ?9) ORDER BY seq DESC LIMIT ?10",
-                    event_columns));
+                    event_columns()));
     query.bind(1, filter.before_seq.value_or(0))
         .bind(2, glob(filter.topic))
         .bind(3, glob(filter.type))
@@ -75,7 +70,7 @@ class SqliteInspector final : public Inspector {
   }
 
   std::optional<EventStory> find(const EventId& id) override {
-    Query query = log_.query(fmt::format("SELECT {} FROM waybill_event WHERE id = ?1 LIMIT 1", event_columns));
+    Query query = log_.query(fmt::format("SELECT {} FROM waybill_event WHERE lower(id) = ?1 LIMIT 1", event_columns()));
     query.bind(1, id.to_string());
     if (!query.step()) return std::nullopt;
     EventRows rows;
@@ -89,7 +84,7 @@ class SqliteInspector final : public Inspector {
     while (settled.step())
       story.destinations.push_back({.destination = std::string(settled.text(0)),
                                     .state = settled.null(1) ? "pending" : "published",
-                                    .settled_at = time_at(settled, 1)});
+                                    .settled_at = settled.time(1)});
     return story;
   }
 
@@ -127,7 +122,7 @@ class SqliteInspector final : public Inspector {
 
   static RelayStatus relay_of(const Query& row, Time now) {
     RelayStatus relay{.id = std::string(row.text(0)), .name = std::string(row.text(1))};
-    relay.last_seen = time_at(row, 2).value_or(Time{});
+    relay.last_seen = row.time(2).value_or(Time{});
     relay.alive = now - relay.last_seen < std::chrono::milliseconds(row.integer(3));
     const auto names = nlohmann::json::parse(row.text(4), nullptr, false);
     if (names.is_array())
@@ -140,7 +135,7 @@ class SqliteInspector final : public Inspector {
   DestinationStatus destination_of(const Query& row, const StoreStatus& status) {
     DestinationStatus destination{.name = std::string(row.text(0)), .shards = 1};
     const std::int64_t settled = row.integer(1);
-    destination.last_settled = time_at(row, 2);
+    destination.last_settled = row.time(2);
     destination.pending = count_after(settled);
     for (const RelayStatus& relay : status.relays)
       if (relay.alive &&
@@ -148,7 +143,7 @@ class SqliteInspector final : public Inspector {
         destination.shards_owned = 1;
     Query oldest = log_.query("SELECT created_at FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT 1");
     oldest.bind(1, settled);
-    if (oldest.step()) destination.oldest_pending = time_at(oldest, 0);
+    if (oldest.step()) destination.oldest_pending = oldest.time(0);
     Query recent =
         state_.query("SELECT coalesce(sum(count), 0) FROM cursor WHERE destination = ?1 AND settled_at >= ?2");
     recent.bind(1, destination.name).bind(2, to_rfc3339(status.now - std::chrono::minutes(1)));

@@ -1,13 +1,5 @@
-#include <cerrno>
-#include <cstring>
+#include <algorithm>
 #include <utility>
-
-#include <fcntl.h>
-#include <fmt/format.h>
-#include <sys/file.h>
-#include <unistd.h>
-
-#include "waybill/error.h"
 
 #include "base/json_text.h"
 #include "base/time_text.h"
@@ -18,32 +10,17 @@
 namespace waybill {
 namespace {
 
-// Held as long as the process lives, however it dies.
-class FileLock {
- public:
-  explicit FileLock(const std::string& path) : fd_(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0640)) {
-    if (fd_ < 0) throw Error(Remedy::fix_config, fmt::format("cannot open {}: {}", path, std::strerror(errno)));
-    if (::flock(fd_, LOCK_EX | LOCK_NB) == 0) return;
-    ::close(fd_);
-    throw Error(Remedy::fix_config, fmt::format("{} is locked: another relay works on this database; stop it first, or "
-                                                "use PostgreSQL to run several",
-                                                path));
-  }
-  ~FileLock() { ::close(fd_); }
-  FileLock(const FileLock&) = delete;
-  FileLock& operator=(const FileLock&) = delete;
-
- private:
-  int fd_;
-};
+// A writer that syncs is told of before what it wrote can be seen: at the write, while the sync goes on. So after a
+// write we look again, and again, for about a second.
+constexpr std::chrono::milliseconds look_first{1};
+constexpr std::chrono::milliseconds look_last{512};
 
 class SqliteMembership final : public Membership {
  public:
   SqliteMembership(SqliteFilesPtr files, RelayIdentity relay)
       : files_(std::move(files)),
         relay_(std::move(relay)),
-        // A file of its own: closing a descriptor of a database file would drop SQLite's locks on it.
-        lock_(std::in_place, files_->state_path + ".lock"),
+        tenure_(files_->enter(relay_.id)),
         log_(files_->open_log()),
         state_(files_->open_state()),
         news_(log_.query("SELECT seq FROM sqlite_sequence WHERE name = 'waybill_event'")),
@@ -78,17 +55,23 @@ class SqliteMembership final : public Membership {
   void rise() override {}
 
   Told wait(Waker& waker, Steady deadline) override {
-    waker.wait(deadline, watch_.fd());
-    return watch_.fd() >= 0 && watch_.take() ? Told::news : Told::nothing;
+    const bool looking = look_pause_ <= look_last;
+    waker.wait(looking ? std::min(deadline, next_look_) : deadline, watch_.fd());
+    const Steady now = system_clock().steady();
+    if (watch_.fd() >= 0 && watch_.take()) {
+      look_pause_ = look_first;
+      next_look_ = now + look_pause_;
+      return Told::news;
+    }
+    if (!looking || now < next_look_) return Told::nothing;
+    look_pause_ *= 2;
+    next_look_ = now + look_pause_;
+    return poll() ? Told::news : Told::nothing;
   }
 
   void leave() override {
     state_.run("DELETE FROM relay");
-    {
-      const std::lock_guard lock(files_->mutex);
-      files_->leased.clear();
-    }
-    lock_.reset();
+    files_->leave();
   }
 
  private:
@@ -116,12 +99,14 @@ class SqliteMembership final : public Membership {
 
   SqliteFilesPtr files_;
   const RelayIdentity relay_;
-  std::optional<FileLock> lock_;
+  const SqliteFiles::Tenure tenure_;
   Database log_;
   Database state_;
   Query news_;
   FileWatch watch_;
   std::int64_t seen_ = 0;
+  std::chrono::milliseconds look_pause_ = look_last * 2;  // beyond the last: not looking
+  Steady next_look_{};
 };
 
 }  // namespace

@@ -1,9 +1,4 @@
-#include <cerrno>
-#include <cstring>
-
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "waybill/error.h"
 
@@ -19,13 +14,14 @@ namespace {
 // is a window by itself. There is one shard.
 class SqliteSession final : public Session {
  public:
-  SqliteSession(SqliteFilesPtr files, std::string destination)
+  SqliteSession(SqliteFilesPtr files, const RelayIdentity& relay, std::string destination)
       : files_(std::move(files)),
+        tenure_(files_->enter(relay.id)),
         destination_(std::move(destination)),
         log_(files_->open_log()),
         state_(files_->open_state()),
         read_(log_.query(
-            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns))),
+            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns()))),
         save_(state_.query("INSERT INTO cursor (destination, seq, settled_at, count) VALUES (?1, ?2, ?3, ?4)")) {}
 
   // There is one relay, and a broken connection of its own has left nothing: a transaction ends with its connection.
@@ -60,7 +56,7 @@ class SqliteSession final : public Session {
     if (appetite.shards.empty()) return reading;
     EventRows rows = read(appetite);
     if (rows.events.empty()) return reading;
-    sync_log();
+    files_->sync_log();
     read_upto_ = rows.events.back().seq;
     reading.chunks.push_back({.shard = 0,
                               .window = std::make_shared<Window>(),
@@ -103,18 +99,6 @@ class SqliteSession final : public Session {
     save_.run();
   }
 
-  // An application may run with synchronous = NORMAL: its commit is then visible before it is on disk, and a
-  // power loss would take back what we have published. So what was read is put on disk first.
-  void sync_log() {
-    const std::string wal = files_->log_path + "-wal";
-    const int fd = ::open(wal.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0 && errno == ENOENT) return;  // No write-ahead log: then a commit is on disk.
-    const bool good = fd >= 0 && ::fdatasync(fd) == 0;
-    const int error = errno;
-    if (fd >= 0) ::close(fd);
-    if (!good) throw Error(Remedy::retry, fmt::format("sqlite:{}: cannot sync: {}", wal, std::strerror(error)));
-  }
-
   void check_the_log_is_not_older() {
     const std::int64_t last = last_seq(log_);
     if (last < settled_)
@@ -126,6 +110,7 @@ class SqliteSession final : public Session {
   }
 
   SqliteFilesPtr files_;
+  const SqliteFiles::Tenure tenure_;
   const std::string destination_;
   Database log_;
   Database state_;
@@ -138,8 +123,9 @@ class SqliteSession final : public Session {
 
 }  // namespace
 
-std::unique_ptr<Session> sqlite_session(const SqliteFilesPtr& files, const std::string& destination) {
-  return std::make_unique<SqliteSession>(files, destination);
+std::unique_ptr<Session> sqlite_session(const SqliteFilesPtr& files, const RelayIdentity& relay,
+                                        const std::string& destination) {
+  return std::make_unique<SqliteSession>(files, relay, destination);
 }
 
 }  // namespace waybill
