@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 
 #include "store/postgres/database.h"
+#include "store/postgres/look.h"
 #include "store/postgres/snapshot.h"
 
 namespace waybill {
@@ -88,14 +89,10 @@ class PgFollower final : public Follower {
 
   // As a relay: what was seen must be on disk before it goes out.
   Page probe(const FollowerPlace& place, int events_max) {
-    const std::uint64_t base = place.settled.base(reach);
+    std::vector<SeenShard> seen;
+    for (const std::int32_t shard : shards_) seen.push_back({.shard = shard, .settled = &place.settled});
+    const PgStatement statement = probe_statement(queries_, look_groups(std::move(seen), reach, 0), events_max + 1);
     const PgStatement flush{&queries_.flush};
-    const auto& open = place.settled.open;
-    const std::vector late(open.begin(), std::lower_bound(open.begin(), open.end(), base));
-    PgStatement statement{late.empty() ? &queries_.probe : &queries_.probe_late,
-                          {pg_array<std::uint64_t>(std::vector{base}), for_each_shard("1"),
-                           for_each_shard(place.settled.to_string()), std::to_string(events_max + 1)}};
-    if (!late.empty()) statement.parameters.emplace_back(pg_array(std::vector{pg_array<std::uint64_t>(late)}));
     const PgRows rows = connection_.transact(std::vector{statement, flush}).at(0);
     const Snapshot present = *Snapshot::parse(rows.text(0, event_columns_count));
     std::vector<EventView> events = events_of(rows, 1);

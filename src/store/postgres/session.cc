@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <deque>
 #include <map>
 #include <set>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "base/assert.h"
 #include "store/postgres/database.h"
+#include "store/postgres/look.h"
 #include "store/postgres/snapshot.h"
 
 namespace waybill {
@@ -21,8 +21,6 @@ constexpr double rows_passed_max = 2'000;
 constexpr int probed_max = 1'000;
 // A lane that is further behind, in events of all lanes, is not probed, which would pass all of those, but walked.
 constexpr double behind_max = 50'000;
-// So many looks are remembered, for the floors of windows that begin at one of them.
-constexpr std::size_t marks_max = 64;
 
 // The events between two snapshots: visible in `walking`, not in `settled`.
 struct PgWindow final : Window {
@@ -44,19 +42,6 @@ struct Place {
   // The window being walked through; none: the next read probes for one.
   std::shared_ptr<const PgWindow> walk{};
   std::int64_t last = 0;  // of the walk
-};
-
-// Transactions with a number from xmax on have drawn seqs above this one only.
-struct Mark {
-  std::uint64_t xmax = 0;
-  std::int64_t seq = 0;
-};
-
-// Lanes whose snapshots lie so close together that one walk from a common base serves them all.
-struct LaneGroup {
-  std::uint64_t base = 0;
-  std::vector<std::int32_t> shards{};
-  std::set<std::uint64_t> late{};  // older than the base, and open at the snapshot of one of them
 };
 
 // The rows of a chunk of a walk. They become events when they are handed out, while the server reads the next chunk.
@@ -113,16 +98,13 @@ class PgSession final : public Session {
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
   PgStatement settle_statement(const std::vector<Row>& rows) const;
   PgStatement fence_statement(const Lease& lease) const;
-  std::vector<LaneGroup> groups_of(std::vector<std::int32_t> shards) const;
-  PgStatement probe_statement(std::span<const LaneGroup> groups, int limit) const;
+  std::vector<LookGroup> groups_of(std::span<const std::int32_t> shards) const;
   PgStatement walk_statement(std::span<const std::int32_t> shards, int limit) const;
-  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LaneGroup> groups,
+  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LookGroup> groups,
                    Limits limits, Reading& reading);
   void take_window(std::int32_t shard, std::vector<EventView> events, const Snapshot& present, const PgRows& rows,
                    Reading& reading);
   void begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking, std::int64_t ceiling);
-  std::optional<std::int64_t> known_floor(std::uint64_t base) const;
-  void remember(const Snapshot& present, std::int64_t last_seq);
   void take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit);
   std::vector<Walked> take_ready(std::span<const std::int32_t> shards, Reading& reading);
   void hand_out(const Walked& walked, Reading& reading);
@@ -141,9 +123,8 @@ class PgSession final : public Session {
   std::map<std::int32_t, Walked> ready_;  // not handed out yet
   std::vector<std::int32_t> ahead_;       // shards whose next chunk is on its way
   int ahead_limit_ = 0;
-  std::deque<Mark> marks_;                // ascending
-  std::optional<std::int64_t> last_seq_;  // drawn, at the last look
-  std::uint64_t newest_ = 0;              // xmax at the last look
+  Floors floors_;
+  std::uint64_t newest_ = 0;  // xmax at the last look
   double bytes_per_event_ = 1'000;
   double events_per_transaction_ = 1;
 };
@@ -192,7 +173,7 @@ std::vector<Lease> PgSession::open(std::span<const Lease> leases, Start start, b
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
     newest_ = std::max(newest_, present.xmax);
-    if (results[2].size() > 0) last_seq_ = results[1].integer(0, 1);
+    if (results[2].size() > 0) floors_.read(results[1].integer(0, 1));
     std::vector<Lease> opened;
     std::vector<std::int32_t> fresh;
     for (int row = 0; row < rows.size(); ++row) {
@@ -294,9 +275,9 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
                                  Reading& reading) {
   while (!settled.empty() || !probing.empty()) {
     std::vector<PgStatement> statements;
-    const std::vector<LaneGroup> groups = groups_of(probing);
+    const std::vector<LookGroup> groups = groups_of(probing);
     const int probed = static_cast<int>(std::min<std::size_t>(limit * probing.size(), probed_max));
-    if (!probing.empty()) statements.push_back(probe_statement(groups, probed + 1));
+    if (!probing.empty()) statements.push_back(probe_statement(queries_, groups, probed + 1));
     statements.push_back(settled.empty()
                              ? fence_statement({.shard = probing.front(), .term = places_.at(probing.front()).term})
                              : settle_statement(rows_of(settled)));
@@ -377,73 +358,37 @@ PgStatement PgSession::fence_statement(const Lease& lease) const {
   return {&queries_.fence, {destination_, owner_, std::to_string(lease.shard), std::to_string(lease.term)}};
 }
 
-// The lanes that are near enough to the present to be probed, by the age of their snapshots.
-std::vector<LaneGroup> PgSession::groups_of(std::vector<std::int32_t> shards) const {
-  const auto base_of = [&](std::int32_t shard) { return places_.at(shard).settled.base(reach()); };
-  std::sort(shards.begin(), shards.end(), [&](auto a, auto b) { return base_of(a) < base_of(b); });
+// Those that are near enough to the present to be probed.
+std::vector<LookGroup> PgSession::groups_of(std::span<const std::int32_t> shards) const {
   const auto behind = static_cast<std::uint64_t>(behind_max / std::max(events_per_transaction_, 0.05));
-  std::vector<LaneGroup> groups;
-  for (const std::int32_t shard : shards) {
-    const std::uint64_t base = base_of(shard);
-    if (base + behind < newest_) continue;
-    if (groups.empty() || base > groups.back().base + reach()) groups.push_back({.base = base});
-    LaneGroup& group = groups.back();
-    group.shards.push_back(shard);
-    const auto& open = places_.at(shard).settled.open;
-    group.late.insert(open.begin(), std::lower_bound(open.begin(), open.end(), group.base));
-  }
-  return groups;
-}
-
-PgStatement PgSession::probe_statement(std::span<const LaneGroup> groups, int limit) const {
-  std::vector<std::uint64_t> bases;
-  std::vector<std::optional<std::string>> group_of_shard;
-  std::vector<std::optional<std::string>> settled;
-  std::vector<std::string> late;
-  bool any_late = false;
-  for (const LaneGroup& group : groups) {
-    bases.push_back(group.base);
-    for (const std::int32_t shard : group.shards) {
-      const auto index = static_cast<std::size_t>(shard);
-      if (group_of_shard.size() <= index) {
-        group_of_shard.resize(index + 1);
-        settled.resize(index + 1);
-      }
-      group_of_shard[index] = std::to_string(bases.size());
-      settled[index] = places_.at(shard).settled.to_string();
-    }
-    late.push_back(pg_array<std::uint64_t>(std::vector(group.late.begin(), group.late.end())));
-    any_late = any_late || !group.late.empty();
-  }
-  PgStatement statement{
-      any_late ? &queries_.probe_late : &queries_.probe,
-      {pg_array<std::uint64_t>(bases), pg_array(group_of_shard), pg_array(settled), std::to_string(limit)}};
-  if (any_late) statement.parameters.emplace_back(pg_array(late));
-  return statement;
+  std::vector<SeenShard> seen;
+  for (const std::int32_t shard : shards) seen.push_back({.shard = shard, .settled = &places_.at(shard).settled});
+  return look_groups(std::move(seen), reach(), newest_ - std::min(newest_, behind));
 }
 
 // A window of at most `limits.lane` events is complete: in the order of seq it is the lane's next chunk. A larger one
 // is walked through; so are those of all lanes of a group of which not everything was brought.
-void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LaneGroup> groups,
+void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LookGroup> groups,
                             Limits limits, Reading& reading) {
   const Snapshot present = snapshot_of(rows.text(0, event_columns_count));
   const std::int64_t last_seq = rows.integer(0, event_columns_count + 1);
   std::map<std::int32_t, std::vector<EventView>> found;
   for (EventView& event : events_of(rows, 1)) found[event.shard].push_back(event);
   std::set<std::int32_t> large(shards.begin(), shards.end());
-  for (const LaneGroup& group : groups) {
+  for (const LookGroup& group : groups) {
     std::size_t events = 0;
-    for (const std::int32_t shard : group.shards) events += found[shard].size();
+    for (const SeenShard& seen : group.shards) events += found[seen.shard].size();
     if (std::cmp_greater(events, limits.group)) continue;
     learn_transactions(events, present.xmax - std::min(group.base, present.xmax));
-    for (const std::int32_t shard : group.shards) {
+    for (const auto& [shard, settled] : group.shards) {
       if (!large.contains(shard) || std::cmp_greater(found[shard].size(), limits.lane)) continue;
       large.erase(shard);
       take_window(shard, std::move(found[shard]), present, rows, reading);
     }
   }
   if (!large.empty()) begin_walks(std::vector(large.begin(), large.end()), present, last_seq);
-  remember(present, last_seq);
+  floors_.looked(present, last_seq);
+  newest_ = present.xmax;
 }
 
 void PgSession::take_window(std::int32_t shard, std::vector<EventView> events, const Snapshot& present,
@@ -467,7 +412,7 @@ void PgSession::take_window(std::int32_t shard, std::vector<EventView> events, c
 void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking, std::int64_t ceiling) {
   std::uint64_t oldest_unknown = UINT64_MAX;
   for (const std::int32_t shard : shards)
-    if (const std::uint64_t base = places_.at(shard).settled.base(reach()); !known_floor(base))
+    if (const std::uint64_t base = places_.at(shard).settled.base(reach()); !floors_.find(base))
       oldest_unknown = std::min(oldest_unknown, base);
   std::int64_t floor = 0;  // of those that are not known
   if (oldest_unknown != UINT64_MAX) {
@@ -480,30 +425,11 @@ void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot
     window->settled = place.settled;
     window->walking = walking;
     window->base = place.settled.base(reach());
-    window->floor = known_floor(window->base).value_or(floor);
+    window->floor = floors_.find(window->base).value_or(floor);
     window->ceiling = ceiling;
     place.walk = window;
     place.last = 0;
   }
-}
-
-// All events of transactions from `base` on lie above it.
-std::optional<std::int64_t> PgSession::known_floor(std::uint64_t base) const {
-  if (base <= Snapshot{}.xmin) return 0;
-  const auto after = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return mark.xmax > base; });
-  if (after == marks_.begin()) return std::nullopt;
-  return std::prev(after)->seq;
-}
-
-// Every look takes a transaction number after it has read the last seq, and has ended when the next one takes its
-// snapshot. What has a number beyond the end of that snapshot took it later than the first look did, and drew its seqs
-// later still. (It does not follow that it began after the snapshot: that ends with the last transaction that has
-// ended.)
-void PgSession::remember(const Snapshot& present, std::int64_t last_seq) {
-  if (last_seq_) marks_.push_back({.xmax = present.xmax, .seq = *last_seq_});
-  if (marks_.size() > marks_max) marks_.pop_front();
-  last_seq_ = last_seq;
-  newest_ = present.xmax;
 }
 
 PgStatement PgSession::walk_statement(std::span<const std::int32_t> shards, int limit) const {
