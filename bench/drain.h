@@ -32,8 +32,8 @@ Effort effort_of(const Server& server, const Work& work) {
 // started until it has settled the last event, given its leases back and ended.
 Effort drain(const Server& server, const std::string& url, const std::string& destination, long events);
 
-// The same for a relay that is up and running, and finds a backlog written by one transaction: from that one's commit
-// until the last event is delivered. For backlogs so small that a relay's start would count.
+// The same for a relay that is up and running, and is told of a backlog written by one transaction: from that one's
+// commit until the last event is delivered. For backlogs so small that a relay's start would count.
 Effort drain_running(const Server& server, const std::string& url, const std::string& destination, long events);
 
 // The ratio of each pair, and the medians of both sides' rates and costs per event.

@@ -24,7 +24,7 @@ constexpr const char* plain_tables =
     "NOT NULL, type text, aggregate_type text, aggregate_id text, version bigint, key text, payload json, "
     "content_type text, metadata json, headers json, routing_key text, schema_id text, schema_version integer, "
     "occurred_at timestamptz);"
-    "CREATE INDEX ON plain (bucket, tx, seq);"
+    "CREATE INDEX ON plain (tx, bucket, seq);"
     "CREATE INDEX ON plain (bucket, seq)";
 
 std::atomic<long> last_number = 0;

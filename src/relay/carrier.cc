@@ -375,6 +375,9 @@ std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
     append(*shard->lane, std::move(chunk));
   }
   read_.fetch_add(events, std::memory_order_relaxed);
+  // Where some came others will: to look at all shards costs no more than to look at one, and shards that are level
+  // stay so.
+  if (events > 0 && !behind) shards_.make_all_hungry();
   read_pause_ =
       behind ? Steady::duration(0)
              : std::clamp(read_pause_per_event * static_cast<Steady::rep>(events), read_pause_min, read_pause_max);

@@ -36,6 +36,56 @@ TEST_F(WindowsTest, ALateCommitIsNewsOnce) {
   EXPECT_FALSE(reader.membership->poll());
 }
 
+TEST_F(WindowsTest, TheFirstEventsOfALogAreMoreThanOneChunk) {
+  Reader reader(*store, "out", Start::now);
+  EXPECT_EQ("", reader.names(1));
+  app("BEGIN");
+  for (const char* name : {"a", "b", "c"}) put(name);
+  app("COMMIT");
+  EXPECT_EQ("abc", reader.names(1));
+}
+
+// So many transactions later it is not looked for among all that they may have written, but walked to.
+TEST_F(WindowsTest, AShardThatIsFarBehind) {
+  Sql late = connect();
+  late("BEGIN");
+  put(late, "0");
+  Reader(*store, "out", Start::now).leave();
+  app.burn(51'000);
+  for (const char* name : {"a", "b", "c"}) put(name);
+  put(late, "1");
+  late("COMMIT");
+  put("d");
+  for (const int limit : {100, 1}) {
+    Reader reader(*store);
+    EXPECT_EQ("0abc1d", reader.names(limit));
+    reader.leave();
+  }
+  Reader reader(*store);
+  EXPECT_EQ("0abc1d", reader.names());
+  reader.settle_all();
+  put("e");
+  EXPECT_EQ("e", reader.names());
+}
+
+// A snapshot ends behind the last transaction that has ended: one that is open may have a number beyond its end, and
+// seqs drawn before it was taken.
+TEST_F(WindowsTest, TheNewestTransactionIsOpenAtTheFirstLooks) {
+  for (const int limit : {100, 3, 1}) {
+    Sql open = connect();
+    Reader reader(*store, "limit" + std::to_string(limit), Start::now);
+    open("BEGIN");
+    for (const char* name : {"a", "b", "c"}) put(open, name);
+    reader.session->open(reader.leases, Start::now, false);
+    EXPECT_EQ("", reader.names(limit));
+    put(open, "d");
+    EXPECT_EQ("", reader.names(limit));
+    open("COMMIT");
+    EXPECT_EQ("abcd", reader.names(limit)) << limit;
+    reader.leave();
+  }
+}
+
 // By transaction numbers the second would come first: it drew its number early, but its event late.
 TEST_F(WindowsTest, WithinAWindowSeqIsTheOrderNotTheTransactionsNumber) {
   for (const int limit : {100, 1}) {

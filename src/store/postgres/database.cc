@@ -11,14 +11,26 @@
 namespace waybill {
 namespace {
 
+// A sequence of which nothing was drawn shows the first number as its last.
+constexpr std::string_view last_seq =
+    "(SELECT CASE WHEN s.is_called THEN s.last_value ELSE s.last_value - 1 END FROM {schema}.event_seq_seq s)";
+
 std::string statement(std::string_view text, const std::string& schema) {
   std::string sql = filled_in(text, "columns", pg_event_columns());
+  sql = filled_in(sql, "last_seq", last_seq);
   sql = filled_in(sql, "null_columns", pg_null_columns());
   return filled_in(sql, "schema", schema);
 }
 
 std::string undelivered_count_sql() {
   return fmt::format("SELECT count(*) FROM ({}) AS found", postgres_sql::undelivered_list);
+}
+
+// With or without a search for transactions that end late.
+std::string probe_statement(bool late, const std::string& schema) {
+  std::string sql = filled_in(postgres_sql::probe, "late", late ? postgres_sql::probe_late : "");
+  sql = filled_in(sql, "late_parameter", late ? ", $5::text[]" : "");
+  return statement(filled_in(sql, "late_column", late ? ", late" : ""), schema);
 }
 
 }  // namespace
@@ -36,7 +48,8 @@ std::string filled_in(std::string_view text, std::string_view name, std::string_
 }
 
 PgQueries::PgQueries(const std::string& schema)
-    : probe{"probe", statement(postgres_sql::probe, schema)},
+    : probe{"probe", probe_statement(false, schema)},
+      probe_late{"probe_late", probe_statement(true, schema)},
       walk{"walk", statement(postgres_sql::walk, schema)},
       bounds{"bounds", statement(postgres_sql::bounds, schema)},
       settle{"settle", statement(postgres_sql::settle, schema)},
@@ -44,7 +57,7 @@ PgQueries::PgQueries(const std::string& schema)
       open{"open", statement(postgres_sql::open, schema)},
       release{"release", statement(postgres_sql::release, schema)},
       renew{"renew", statement(postgres_sql::renew, schema)},
-      start{"start", "SELECT pg_current_snapshot()::text"},
+      start{"start", statement("SELECT pg_current_snapshot()::text, {last_seq}", schema)},
       beat{"beat", statement(postgres_sql::beat, schema)},
       news{"news", statement(postgres_sql::news, schema)},
       enroll{"enroll", statement(postgres_sql::enroll, schema)},

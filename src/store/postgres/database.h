@@ -13,10 +13,10 @@ namespace waybill {
 // Our statements, for one schema.
 struct PgQueries {
   explicit PgQueries(const std::string& schema);
-  PgQuery probe, walk, bounds, settle, fence, open, release, renew, start;  // a session's
-  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;              // a membership's
-  PgQuery flush;                                                            // a follower's
-  PgQuery status, destinations, relays, list, find, place, story;           // an inspector's
+  PgQuery probe, probe_late, walk, bounds, settle, fence, open, release, renew, start;  // a session's
+  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;                          // a membership's
+  PgQuery flush;                                                                        // a follower's
+  PgQuery status, destinations, relays, list, find, place, story;                       // an inspector's
   PgQuery payload;
   PgQuery undelivered, delivered, bury, attempts, blocked, fetch, next_due;  // a session's, for undelivered events
   PgQuery undelivered_list, undelivered_count, blocked_keys, standings, attempts_at, find_kept;  // an inspector's
@@ -46,9 +46,10 @@ std::string pg_null_columns();
 inline constexpr int event_columns_count = 25;
 
 // The events of `rows`; what they point to lives as long as rows.memory().
-// `first` is the first row to read.
+// `first` is the first row to read; without a count all that follow are read, too.
 std::vector<EventView> events_of(const PgRows& rows, int first);
 EventView event_at(const PgRows& rows, int row);
+std::vector<EventView> events_of(const PgRows& rows, int first, int count);
 std::size_t bytes_of(const EventView& event);
 
 std::unique_ptr<Schema> postgres_schema(const PgDatabasePtr& database);

@@ -18,13 +18,14 @@ CROSS JOIN LATERAL (
     (SELECT e.created_at FROM {schema}.event e
      WHERE e.shard = l.shard AND e.xid >= pg_snapshot_xmax(coalesce(c.settled, '3:3:'))
        AND (c.walking IS NULL OR e.seq > c.upto OR NOT pg_visible_in_snapshot(e.xid, c.walking))
-     ORDER BY e.xid, e.seq LIMIT $1::bigint + 1)
+     ORDER BY e.xid, e.shard, e.seq LIMIT $1::bigint + 1)
     UNION ALL
     (SELECT late.created_at FROM pg_snapshot_xip(c.settled) AS x (xid)
      CROSS JOIN LATERAL (
        SELECT e.created_at FROM {schema}.event e
-       WHERE e.shard = l.shard AND (e.xid, e.seq) >= (x.xid, 0) AND (e.xid, e.seq) <= (x.xid, 9223372036854775807)
+       WHERE (e.xid, e.shard, e.seq) >= (x.xid, l.shard, 0)
+         AND (e.xid, e.shard, e.seq) <= (x.xid, l.shard, 9223372036854775807)
          AND (c.walking IS NULL OR e.seq > c.upto OR NOT pg_visible_in_snapshot(e.xid, c.walking))
-       ORDER BY e.xid, e.seq LIMIT $1::bigint + 1) late)
+       ORDER BY e.xid, e.shard, e.seq LIMIT $1::bigint + 1) late)
   ) e) p
 GROUP BY d.name ORDER BY d.name

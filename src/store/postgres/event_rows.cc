@@ -136,11 +136,15 @@ std::string pg_null_columns() {
   return list;
 }
 
-std::vector<EventView> events_of(const PgRows& rows, int first) {
+std::vector<EventView> events_of(const PgRows& rows, int first, int count) {
   std::vector<EventView> events;
-  events.reserve(static_cast<std::size_t>(rows.size() - first));
-  for (int row = first; row < rows.size(); ++row) events.push_back(event_at(rows, row));
+  events.reserve(static_cast<std::size_t>(count));
+  for (int row = first; row < first + count; ++row) events.push_back(event_at(rows, row));
   return events;
+}
+
+std::vector<EventView> events_of(const PgRows& rows, int first) {
+  return events_of(rows, first, rows.size() - first);
 }
 
 std::size_t bytes_of(const EventView& event) {

@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 
 #include "store/postgres/database.h"
+#include "store/postgres/look.h"
 #include "store/postgres/snapshot.h"
 
 namespace waybill {
@@ -88,15 +89,19 @@ class PgFollower final : public Follower {
 
   // As a relay: what was seen must be on disk before it goes out.
   Page probe(const FollowerPlace& place, int events_max) {
-    const std::uint64_t base = place.settled.base(reach);
+    std::vector<SeenShard> seen;
+    for (const std::int32_t shard : shards_) seen.push_back({.shard = shard, .settled = &place.settled});
+    const PgStatement statement = probe_statement(queries_, look_groups(std::move(seen), reach, 0), events_max + 1);
     const PgStatement flush{&queries_.flush};
-    const PgStatement statement{&queries_.probe,
-                                {pg_array<std::int32_t>(shards_), for_each_shard(place.settled.to_string()),
-                                 for_each_shard(std::to_string(base)), std::to_string(events_max + 1)}};
     const PgRows rows = connection_.transact(std::vector{statement, flush}).at(0);
     const Snapshot present = *Snapshot::parse(rows.text(0, event_columns_count));
     std::vector<EventView> events = events_of(rows, 1);
-    if (std::ssize(events) > events_max) return begin_walk(place, present, events_max);
+    if (std::ssize(events) > events_max)
+      return walk({.settled = place.settled,
+                   .walking = present,
+                   .floor = floor_of(place.settled),
+                   .ceiling = rows.integer(0, event_columns_count + 1)},
+                  events_max);
     sort_by_seq(events);
     FollowerPlace inside{.settled = place.settled, .walking = present};
     inside.floor = events.empty() ? 0 : events.front().seq - 1;
@@ -104,16 +109,10 @@ class PgFollower final : public Follower {
     return page(std::move(events), inside, rows, FollowerPlace{.settled = present}.to_string(0), false);
   }
 
-  Page begin_walk(const FollowerPlace& place, const Snapshot& present, int events_max) {
-    const PgStatement statement{&queries_.bounds,
-                                {pg_array<std::int32_t>(shards_), for_each_shard(place.settled.to_string()),
-                                 for_each_shard(std::to_string(place.settled.xmax))}};
-    const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
-    FollowerPlace walking{.settled = place.settled, .walking = present, .last = 0};
-    walking.floor = rows.integer(0, 1);
-    for (int row = 0; row < rows.size(); ++row) walking.floor = std::min(walking.floor, rows.integer(row, 1));
-    walking.ceiling = rows.integer(0, 2);
-    return walk(walking, events_max);
+  std::int64_t floor_of(const Snapshot& settled) {
+    if (settled == Snapshot{}) return 0;  // the beginning of the log
+    const PgStatement statement{&queries_.bounds, {std::to_string(settled.xmax)}};
+    return connection_.transact(std::span(&statement, 1)).at(0).integer(0, 0);
   }
 
   // Shards are read side by side; what is certain to be complete is handed out: up to the least last seq

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 
 #include "base/assert.h"
 #include "store/postgres/database.h"
+#include "store/postgres/look.h"
 #include "store/postgres/snapshot.h"
 #include "store/postgres/undelivered.h"
 
@@ -16,6 +18,10 @@ namespace {
 
 // What one walk may pass of what it has seen already, in events; see Snapshot::base.
 constexpr double rows_passed_max = 2'000;
+// A probe brings at most so many events of a group of lanes. What it brings of larger windows is read again.
+constexpr int probed_max = 1'000;
+// A lane that is further behind, in events of all lanes, is not probed, which would pass all of those, but walked.
+constexpr double behind_max = 50'000;
 
 // The events between two snapshots: visible in `walking`, not in `settled`.
 struct PgWindow final : Window {
@@ -37,6 +43,15 @@ struct Place {
   // The window being walked through; none: the next read probes for one.
   std::shared_ptr<const PgWindow> walk{};
   std::int64_t last = 0;  // of the walk
+};
+
+// The rows of a chunk of a walk. They become events when they are handed out, while the server reads the next chunk.
+struct Walked {
+  PgRows rows;
+  int first = 0;
+  int count = 0;
+  std::shared_ptr<const PgWindow> window{};
+  bool ends_window = false;
 };
 
 // Reads windows and saves cursors for one destination (design: "an insert-only log read by snapshot
@@ -62,6 +77,10 @@ class PgSession final : public Session {
   void release(std::span<const Lease> leases) override;
 
  private:
+  struct Limits {  // in events
+    int lane = 0;
+    int group = 0;
+  };
   struct Row {  // of the cursor table
     std::vector<std::int32_t> shards{};
     std::string settled{};
@@ -80,17 +99,22 @@ class PgSession final : public Session {
                         Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
   PgStatement settle_statement(const std::vector<Row>& rows, std::span<const Settlement> also = {}) const;
-  PgStatement fence_statement(std::int32_t shard) const;
-  PgStatement probe_statement(std::span<const std::int32_t> shards, int limit) const;
+  PgStatement fence_statement(const Lease& lease) const;
+  std::vector<LookGroup> groups_of(std::span<const std::int32_t> shards) const;
   PgStatement walk_statement(std::span<const std::int32_t> shards, int limit) const;
-  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, int limit, Reading& reading);
-  void begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking);
+  void take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LookGroup> groups,
+                   Limits limits, Reading& reading);
+  void take_window(std::int32_t shard, std::vector<EventView> events, const Snapshot& present, const PgRows& rows,
+                   Reading& reading);
+  void begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking, std::int64_t ceiling);
   void take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit);
-  void hand_out(std::span<const std::int32_t> shards, Reading& reading);
+  std::vector<Walked> take_ready(std::span<const std::int32_t> shards, Reading& reading);
+  void hand_out(const Walked& walked, Reading& reading);
   void write_first_cursor(std::span<const std::int32_t> shards, Start start);
   int limit_of(const Appetite& appetite) const;
   std::uint64_t reach() const;
-  void learn(std::size_t events, std::size_t bytes, std::uint64_t transactions);
+  void learn(std::size_t events, std::size_t bytes);
+  void learn_transactions(std::size_t events, std::uint64_t transactions);
 
   PgDatabasePtr database_;
   const PgQueries& queries_;
@@ -98,9 +122,11 @@ class PgSession final : public Session {
   const std::string destination_;
   PgConnection connection_;
   std::map<std::int32_t, Place> places_;
-  std::map<std::int32_t, Chunk> ready_;  // walked, not handed out yet
-  std::vector<std::int32_t> ahead_;      // shards whose next chunk is on its way
+  std::map<std::int32_t, Walked> ready_;  // not handed out yet
+  std::vector<std::int32_t> ahead_;       // shards whose next chunk is on its way
   int ahead_limit_ = 0;
+  Floors floors_;
+  std::uint64_t newest_ = 0;  // xmax at the last look
   double bytes_per_event_ = 1'000;
   double events_per_transaction_ = 1;
 };
@@ -145,9 +171,11 @@ std::vector<Opened> PgSession::open(std::span<const Lease> leases, Start start, 
   const PgStatement now{&queries_.start};
   const PgStatement blocked{&queries_.blocked, lease_parameters(leases)};
   for (int attempt = 0;; ++attempt) {
-    const auto results = connection_.transact(std::vector{newest, now, blocked});
+    const auto results = connection_.transact(std::vector{newest, now, blocked, fence_statement(leases.front())});
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
+    newest_ = std::max(newest_, present.xmax);
+    if (results[3].size() > 0) floors_.read(results[1].integer(0, 1));
     std::vector<Opened> opened;
     std::vector<std::int32_t> fresh;
     for (int row = 0; row < rows.size(); ++row) {
@@ -231,11 +259,12 @@ Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite&
   std::erase_if(probing, [&](std::int32_t shard) { return ready_.contains(shard); });
   Reading reading;
   settle_and_probe(settled, std::move(probing), limit_of(appetite), reading);
-  hand_out(appetite.shards, reading);
+  const std::vector<Walked> walked = take_ready(appetite.shards, reading);
+  read_ahead(appetite);
+  for (const Walked& chunk : walked) hand_out(chunk, reading);
   std::erase_if(reading.chunks, [&](const Chunk& chunk) {
     return std::find(reading.lost.begin(), reading.lost.end(), chunk.shard) != reading.lost.end();
   });
-  read_ahead(appetite);
   return reading;
 }
 
@@ -248,10 +277,13 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
                                  Reading& reading) {
   while (!settled.empty() || !probing.empty()) {
     std::vector<PgStatement> statements;
-    if (!probing.empty()) statements.push_back(probe_statement(probing, limit + 1));
+    const std::vector<LookGroup> groups = groups_of(probing);
+    const int probed = static_cast<int>(std::min<std::size_t>(limit * probing.size(), probed_max));
+    if (!probing.empty()) statements.push_back(probe_statement(queries_, groups, probed + 1));
     const std::size_t fence = statements.size();
-    statements.push_back(settled.empty() ? fence_statement(probing.front())
-                                         : settle_statement(rows_of(settled), settled));
+    statements.push_back(settled.empty()
+                             ? fence_statement({.shard = probing.front(), .term = places_.at(probing.front()).term})
+                             : settle_statement(rows_of(settled), settled));
     for (PgStatement& statement : undelivered_statements(queries_, destination_, owner_, settled))
       statements.push_back(std::move(statement));
     const auto results = connection_.transact(statements);
@@ -263,7 +295,7 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
       return std::find(reading.lost.begin(), reading.lost.end(), shard) != reading.lost.end();
     });
     if (fenced.size() > 0) {
-      if (!probing.empty()) take_probed(results.front(), probing, limit, reading);
+      if (!probing.empty()) take_probed(results.front(), probing, groups, {.lane = limit, .group = probed}, reading);
       return;
     }
     settled = {};
@@ -335,71 +367,79 @@ PgStatement PgSession::settle_statement(const std::vector<Row>& rows, std::span<
            pg_array<std::int64_t>(floors), pg_array<std::int64_t>(ceilings), pg_array<std::int64_t>(counts)}};
 }
 
-PgStatement PgSession::fence_statement(std::int32_t shard) const {
-  return {&queries_.fence, {destination_, owner_, std::to_string(shard), std::to_string(places_.at(shard).term)}};
+PgStatement PgSession::fence_statement(const Lease& lease) const {
+  return {&queries_.fence, {destination_, owner_, std::to_string(lease.shard), std::to_string(lease.term)}};
 }
 
-PgStatement PgSession::probe_statement(std::span<const std::int32_t> shards, int limit) const {
-  std::vector<std::string> settled;
-  std::vector<std::uint64_t> bases;
-  for (const std::int32_t shard : shards) {
-    settled.push_back(places_.at(shard).settled.to_string());
-    bases.push_back(places_.at(shard).settled.base(reach()));
-  }
-  return {&queries_.probe,
-          {pg_array<std::int32_t>(shards), pg_array(settled), pg_array<std::uint64_t>(bases), std::to_string(limit)}};
+// Those that are near enough to the present to be probed.
+std::vector<LookGroup> PgSession::groups_of(std::span<const std::int32_t> shards) const {
+  const auto behind = static_cast<std::uint64_t>(behind_max / std::max(events_per_transaction_, 0.05));
+  std::vector<SeenShard> seen;
+  for (const std::int32_t shard : shards) seen.push_back({.shard = shard, .settled = &places_.at(shard).settled});
+  return look_groups(std::move(seen), reach(), newest_ - std::min(newest_, behind));
 }
 
-// A window of at most `limit` events is complete: in the order of seq it is the lane's next chunk. A larger
-// one is walked through.
-void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, int limit, Reading& reading) {
+// A window of at most `limits.lane` events is complete: in the order of seq it is the lane's next chunk. A larger one
+// is walked through; so are those of all lanes of a group of which not everything was brought.
+void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> shards, std::span<const LookGroup> groups,
+                            Limits limits, Reading& reading) {
   const Snapshot present = snapshot_of(rows.text(0, event_columns_count));
+  const std::int64_t last_seq = rows.integer(0, event_columns_count + 1);
   std::map<std::int32_t, std::vector<EventView>> found;
   for (EventView& event : events_of(rows, 1)) found[event.shard].push_back(event);
-  std::vector<std::int32_t> large;
-  for (const std::int32_t shard : shards) {
-    auto& events = found[shard];
-    if (std::ssize(events) > limit) {
-      large.push_back(shard);
-      continue;
+  std::set<std::int32_t> large(shards.begin(), shards.end());
+  for (const LookGroup& group : groups) {
+    std::size_t events = 0;
+    for (const SeenShard& seen : group.shards) events += found[seen.shard].size();
+    if (std::cmp_greater(events, limits.group)) continue;
+    learn_transactions(events, present.xmax - std::min(group.base, present.xmax));
+    for (const auto& [shard, settled] : group.shards) {
+      if (!large.contains(shard) || std::cmp_greater(found[shard].size(), limits.lane)) continue;
+      large.erase(shard);
+      take_window(shard, std::move(found[shard]), present, rows, reading);
     }
-    Place& place = places_.at(shard);
-    if (events.empty() && place.settled == present) continue;
-    std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
-    auto window = std::make_shared<PgWindow>();
-    window->settled = place.settled;
-    window->walking = present;
-    window->floor = events.empty() ? 0 : events.front().seq - 1;
-    window->ceiling = events.empty() ? 0 : events.back().seq;
-    Chunk chunk{.shard = shard, .window = window, .ends_window = true, .memory = rows.memory()};
-    for (const EventView& event : events) chunk.bytes += bytes_of(event);
-    learn(events.size(), chunk.bytes, present.xmax - place.settled.xmax);
-    chunk.events = std::move(events);
-    reading.chunks.push_back(std::move(chunk));
-    place.settled = present;
   }
-  if (!large.empty()) begin_walks(large, present);
+  if (!large.empty()) begin_walks(std::vector(large.begin(), large.end()), present, last_seq);
+  floors_.looked(present, last_seq);
+  newest_ = present.xmax;
 }
 
-void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking) {
-  std::vector<std::string> settled;
-  std::vector<std::uint64_t> bases;
-  for (const std::int32_t shard : shards) {
-    settled.push_back(places_.at(shard).settled.to_string());
-    bases.push_back(places_.at(shard).settled.base(reach()));
+void PgSession::take_window(std::int32_t shard, std::vector<EventView> events, const Snapshot& present,
+                            const PgRows& rows, Reading& reading) {
+  Place& place = places_.at(shard);
+  if (events.empty() && place.settled == present) return;
+  std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.seq < b.seq; });
+  auto window = std::make_shared<PgWindow>();
+  window->settled = place.settled;
+  window->walking = present;
+  window->floor = events.empty() ? 0 : events.front().seq - 1;
+  window->ceiling = events.empty() ? 0 : events.back().seq;
+  Chunk chunk{.shard = shard, .window = window, .ends_window = true, .memory = rows.memory()};
+  for (const EventView& event : events) chunk.bytes += bytes_of(event);
+  learn(events.size(), chunk.bytes);
+  chunk.events = std::move(events);
+  reading.chunks.push_back(std::move(chunk));
+  place.settled = present;
+}
+
+void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot& walking, std::int64_t ceiling) {
+  std::uint64_t oldest_unknown = UINT64_MAX;
+  for (const std::int32_t shard : shards)
+    if (const std::uint64_t base = places_.at(shard).settled.base(reach()); !floors_.find(base))
+      oldest_unknown = std::min(oldest_unknown, base);
+  std::int64_t floor = 0;  // of those that are not known
+  if (oldest_unknown != UINT64_MAX) {
+    const PgStatement statement{&queries_.bounds, {std::to_string(oldest_unknown)}};
+    floor = connection_.transact(std::span(&statement, 1)).at(0).integer(0, 0);
   }
-  const PgStatement statement{&queries_.bounds,
-                              {pg_array<std::int32_t>(shards), pg_array(settled), pg_array<std::uint64_t>(bases)}};
-  const PgRows bounds = connection_.transact(std::span(&statement, 1)).at(0);
-  for (int row = 0; row < bounds.size(); ++row) {
-    const auto shard = static_cast<std::int32_t>(bounds.integer(row, 0));
+  for (const std::int32_t shard : shards) {
     Place& place = places_.at(shard);
     auto window = std::make_shared<PgWindow>();
     window->settled = place.settled;
     window->walking = walking;
-    window->base = bases[static_cast<std::size_t>(std::find(shards.begin(), shards.end(), shard) - shards.begin())];
-    window->floor = bounds.integer(row, 1);
-    window->ceiling = bounds.integer(row, 2);
+    window->base = place.settled.base(reach());
+    window->floor = floors_.find(window->base).value_or(floor);
+    window->ceiling = ceiling;
     place.walk = window;
     place.last = 0;
   }
@@ -427,42 +467,53 @@ PgStatement PgSession::walk_statement(std::span<const std::int32_t> shards, int 
            std::to_string(limit)}};
 }
 
+// The rows come lane by lane.
 void PgSession::take_walked(const PgRows& rows, std::span<const std::int32_t> shards, int limit) {
-  std::map<std::int32_t, std::vector<EventView>> found;
-  for (EventView& event : events_of(rows, 0)) found[event.shard].push_back(event);
+  int next = 0;
   for (const std::int32_t shard : shards) {
+    const int first = next;
+    while (next < rows.size() && rows.integer(next, 1) == shard) ++next;
     const auto where = places_.find(shard);
     if (where == places_.end()) continue;  // closed meanwhile
     Place& place = where->second;
-    auto& events = found[shard];
-    Chunk chunk{
-        .shard = shard, .window = place.walk, .ends_window = std::ssize(events) < limit, .memory = rows.memory()};
-    for (const EventView& event : events) chunk.bytes += bytes_of(event);
-    learn(events.size(), chunk.bytes, 0);
-    if (!events.empty()) place.last = events.back().seq;
+    Walked chunk{.rows = rows, .first = first, .count = next - first, .window = place.walk};
+    chunk.ends_window = chunk.count < limit;
+    if (chunk.count > 0) place.last = rows.integer(next - 1, 0);
     if (chunk.ends_window) {
       place.settled = place.walk->walking;
       place.walk.reset();
     }
     // A walk that ends with nothing has nothing to say: the probe that follows, in the same exchange, goes on from
     // its end. Handed out, it would look as if the shard had been read up to now.
-    if (chunk.ends_window && events.empty()) continue;
-    chunk.events = std::move(events);
-    ready_[shard] = std::move(chunk);
+    if (chunk.count > 0) ready_.insert_or_assign(shard, std::move(chunk));
   }
+  WAYBILL_ASSERT(next == rows.size());
 }
 
 // Chunks of walks that were read ahead. Where one is still to be read, an empty one says so.
-void PgSession::hand_out(std::span<const std::int32_t> shards, Reading& reading) {
+std::vector<Walked> PgSession::take_ready(std::span<const std::int32_t> shards, Reading& reading) {
+  std::vector<Walked> taken;
   for (const std::int32_t shard : shards) {
     const auto chunk = ready_.find(shard);
     if (chunk != ready_.end()) {
-      reading.chunks.push_back(std::move(chunk->second));
+      taken.push_back(std::move(chunk->second));
       ready_.erase(chunk);
     } else if (const Place& place = places_.at(shard); place.walk) {
       reading.chunks.push_back({.shard = shard, .window = place.walk, .ends_window = false});  // more to come
     }
   }
+  return taken;
+}
+
+void PgSession::hand_out(const Walked& walked, Reading& reading) {
+  Chunk chunk{.shard = static_cast<std::int32_t>(walked.rows.integer(walked.first, 1)),
+              .window = walked.window,
+              .events = events_of(walked.rows, walked.first, walked.count),
+              .ends_window = walked.ends_window,
+              .memory = walked.rows.memory()};
+  for (const EventView& event : chunk.events) chunk.bytes += bytes_of(event);
+  learn(chunk.events.size(), chunk.bytes);
+  reading.chunks.push_back(std::move(chunk));
 }
 
 // --- Reading ahead
@@ -511,14 +562,17 @@ std::uint64_t PgSession::reach() const {
   return static_cast<std::uint64_t>(std::clamp(rows_passed_max / events_per_transaction_, 16.0, 1'000.0));
 }
 
-void PgSession::learn(std::size_t events, std::size_t bytes, std::uint64_t transactions) {
+void PgSession::learn(std::size_t events, std::size_t bytes) {
   if (events == 0) return;
   const double mean = static_cast<double>(bytes) / static_cast<double>(events);
   // Up at once, down slowly: a limit that is too small costs little, one that is too large costs memory.
   bytes_per_event_ = mean > bytes_per_event_ ? mean : bytes_per_event_ * 0.9 + mean * 0.1;
-  if (transactions > 0)
-    events_per_transaction_ =
-        events_per_transaction_ * 0.9 + 0.1 * static_cast<double>(events) / static_cast<double>(transactions);
+}
+
+void PgSession::learn_transactions(std::size_t events, std::uint64_t transactions) {
+  if (events == 0 || transactions == 0) return;
+  events_per_transaction_ =
+      events_per_transaction_ * 0.9 + 0.1 * static_cast<double>(events) / static_cast<double>(transactions);
 }
 
 }  // namespace

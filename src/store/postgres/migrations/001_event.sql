@@ -31,8 +31,10 @@ $$;
 
 CREATE TABLE {schema}.event (
   -- The store's own columns. Applications cannot write them.
-  seq            bigint NOT NULL GENERATED ALWAYS AS IDENTITY (CACHE 1),
+  -- In this order: whoever draws a seq has a transaction number already. So all events of transactions that begin after
+  -- some moment have a seq above the last one drawn until then.
   xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
+  seq            bigint NOT NULL GENERATED ALWAYS AS IDENTITY (CACHE 1),
   slot           smallint NOT NULL
                    DEFAULT ((extract(epoch FROM clock_timestamp())::bigint / {slot_seconds}) % 8)::smallint,
   shard          smallint NOT NULL,  -- shard_of() the key; by admit()
@@ -78,7 +80,7 @@ CREATE TABLE {schema}.event_6 PARTITION OF {schema}.event FOR VALUES IN (6);
 CREATE TABLE {schema}.event_7 PARTITION OF {schema}.event FOR VALUES IN (7);
 
 -- Exactly these two: with others the planner finds ways that cost a hundred times as much.
-CREATE INDEX event_by_xid ON {schema}.event (shard, xid, seq);
+CREATE INDEX event_by_xid ON {schema}.event (xid, shard, seq);
 CREATE INDEX event_by_seq ON {schema}.event (shard, seq);
 
 -- The first event of each dedup key. A later one with the same key is not written.

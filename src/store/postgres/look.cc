@@ -1,0 +1,70 @@
+#include "store/postgres/look.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace waybill {
+namespace {
+
+// So many looks are remembered.
+constexpr std::size_t marks_max = 64;
+
+}  // namespace
+
+std::vector<LookGroup> look_groups(std::vector<SeenShard> shards, std::uint64_t reach, std::uint64_t oldest) {
+  const auto base_of = [&](const SeenShard& shard) { return shard.settled->base(reach); };
+  std::sort(shards.begin(), shards.end(), [&](const auto& a, const auto& b) { return base_of(a) < base_of(b); });
+  std::vector<LookGroup> groups;
+  for (const SeenShard& shard : shards) {
+    const std::uint64_t base = base_of(shard);
+    if (base < oldest) continue;
+    if (groups.empty() || base > groups.back().base + reach) groups.push_back({.base = base});
+    LookGroup& group = groups.back();
+    group.shards.push_back(shard);
+    const auto& open = shard.settled->open;
+    group.late.insert(open.begin(), std::lower_bound(open.begin(), open.end(), group.base));
+  }
+  return groups;
+}
+
+PgStatement probe_statement(const PgQueries& queries, std::span<const LookGroup> groups, int limit) {
+  std::vector<std::uint64_t> bases;
+  std::vector<std::optional<std::string>> group_of_shard;
+  std::vector<std::optional<std::string>> settled;
+  std::vector<std::string> late;
+  bool any_late = false;
+  for (const LookGroup& group : groups) {
+    bases.push_back(group.base);
+    for (const SeenShard& shard : group.shards) {
+      const auto index = static_cast<std::size_t>(shard.shard);
+      if (group_of_shard.size() <= index) {
+        group_of_shard.resize(index + 1);
+        settled.resize(index + 1);
+      }
+      group_of_shard[index] = std::to_string(bases.size());
+      settled[index] = shard.settled->to_string();
+    }
+    late.push_back(pg_array<std::uint64_t>(std::vector(group.late.begin(), group.late.end())));
+    any_late = any_late || !group.late.empty();
+  }
+  PgStatement statement{
+      any_late ? &queries.probe_late : &queries.probe,
+      {pg_array<std::uint64_t>(bases), pg_array(group_of_shard), pg_array(settled), std::to_string(limit)}};
+  if (any_late) statement.parameters.emplace_back(pg_array(late));
+  return statement;
+}
+
+void Floors::looked(const Snapshot& present, std::int64_t last_seq) {
+  if (last_seq_) marks_.push_back({.xmax = present.xmax, .seq = *last_seq_});
+  if (marks_.size() > marks_max) marks_.pop_front();
+  last_seq_ = last_seq;
+}
+
+std::optional<std::int64_t> Floors::find(std::uint64_t base) const {
+  if (base <= Snapshot{}.xmin) return 0;
+  const auto after = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return mark.xmax > base; });
+  if (after == marks_.begin()) return std::nullopt;
+  return std::prev(after)->seq;
+}
+
+}  // namespace waybill
