@@ -69,6 +69,8 @@ enum class Standing : std::uint8_t {
   dismissed,  // a person has decided that it need not go
 };
 std::string_view to_string(Standing standing);
+// Is it tried by itself, some time?
+bool waits(Standing standing);
 
 // An event that the cursor has passed although it was not delivered: a row of the table `undelivered`, under the number
 // of its event.

@@ -39,6 +39,10 @@ std::string_view to_string(Standing standing) {
   return "retrying";
 }
 
+bool waits(Standing standing) {
+  return standing == Standing::retrying || standing == Standing::blocked || standing == Standing::scheduled;
+}
+
 Outcome Sink::probe(Steady /*deadline*/) {
   return {};
 }

@@ -11,10 +11,6 @@ namespace {
 // Fetched at once of a key whose events are delivered one after the other.
 constexpr int events_of_key_max = 100;
 
-bool waits(const Undelivered& row) {
-  return row.standing == Standing::retrying || row.standing == Standing::blocked || row.standing == Standing::scheduled;
-}
-
 std::size_t bytes_of(const Siding::Item& item) {
   return sizeof(Siding::Item) + item.event.payload.size() + item.event.metadata.size() + item.event.headers.size();
 }
@@ -46,7 +42,7 @@ std::int64_t Siding::events_of(std::uint64_t number) const {
 void Siding::add(const Undelivered& row, Steady now) {
   tell_row(row);
   if (row.key == 0) {
-    if (waits(row)) due_when_saved_.push_back({now + row.wait, 0});
+    if (waits(row.standing)) due_when_saved_.push_back({now + row.wait, 0});
     return;
   }
   Key& key = keys_[row.key];
@@ -54,7 +50,7 @@ void Siding::add(const Undelivered& row, Steady now) {
   const bool first = key.events == key.ended;
   ++key.events;
   ++events_;
-  if (first && waits(row)) due_when_saved_.push_back({now + row.wait, row.key});
+  if (first && waits(row.standing)) due_when_saved_.push_back({now + row.wait, row.key});
 }
 
 Siding::Number Siding::add_under_way(Item item) {
@@ -242,7 +238,7 @@ void Siding::put_back(Number number, const Undelivered& row, Steady now) {
   forget(number);
   if (row.key == 0) {
     keyless_leaving_.push_back(row.seq);
-    if (waits(row)) due_when_saved_.push_back({now + row.wait, 0});
+    if (waits(row.standing)) due_when_saved_.push_back({now + row.wait, 0});
     return;
   }
   Key& key = keys_.at(row.key);
@@ -254,7 +250,7 @@ void Siding::put_back(Number number, const Undelivered& row, Steady now) {
     return;
   }
   forget_fetched(key);
-  if (waits(row)) due_when_saved_.push_back({now + row.wait, row.key});
+  if (waits(row.standing)) due_when_saved_.push_back({now + row.wait, row.key});
 }
 
 void Siding::bury_key(std::uint64_t number) {

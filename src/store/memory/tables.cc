@@ -6,10 +6,6 @@
 
 namespace waybill {
 
-bool waits(Standing standing) {
-  return standing == Standing::retrying || standing == Standing::blocked || standing == Standing::scheduled;
-}
-
 bool like(const std::string& pattern, std::string_view text) {
   return pattern.empty() || matches(pattern, text);
 }

@@ -100,8 +100,6 @@ inline const EventView& event_of(const Tables& tables, std::int64_t seq) {
   return tables.log[static_cast<std::size_t>(seq) - 1].view;
 }
 
-// Is it tried by itself, some time?
-bool waits(Standing standing);
 bool like(const std::string& pattern, std::string_view text);
 bool matches(const UndeliveredFilter& filter, const std::string& destination, const UndeliveredRow& row,
              const EventView& event);

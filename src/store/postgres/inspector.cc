@@ -38,10 +38,6 @@ std::optional<Time> time_of(const EventId& id) {
   return Time(std::chrono::milliseconds(milliseconds));
 }
 
-bool waits(Standing standing) {
-  return standing == Standing::retrying || standing == Standing::blocked || standing == Standing::scheduled;
-}
-
 Outcome::Kind outcome_of(std::string_view text) {
   using enum Outcome::Kind;
   for (const Outcome::Kind kind : {delivered, retry, rejected, unavailable})

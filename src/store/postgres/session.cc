@@ -157,6 +157,7 @@ Snapshot snapshot_of(std::string_view text) {
 // a take-over by another relay would; what is read in a later statement is then the last word.
 std::vector<Opened> PgSession::open(std::span<const Lease> leases, Start start, bool again) {
   finish_read_ahead();
+  if (leases.empty()) return {};
   if (again) {
     const PgStatement statement{&queries_.renew, lease_parameters(leases)};
     const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
@@ -165,7 +166,7 @@ std::vector<Opened> PgSession::open(std::span<const Lease> leases, Start start, 
       renewed.push_back({.destination = destination_,
                          .shard = static_cast<std::int32_t>(rows.integer(row, 0)),
                          .term = rows.integer(row, 1)});
-    return renewed.empty() ? std::vector<Opened>{} : open(renewed, start, false);
+    return open(renewed, start, false);
   }
   const PgStatement newest{&queries_.open, lease_parameters(leases)};
   const PgStatement now{&queries_.start};

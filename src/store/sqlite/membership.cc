@@ -1,6 +1,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "base/waker.h"

@@ -76,10 +76,6 @@ Count count(const Database& state, std::string_view rows, const std::string& des
 
 }  // namespace
 
-bool waits(Standing standing) {
-  return standing == Standing::retrying || standing == Standing::blocked || standing == Standing::scheduled;
-}
-
 std::int64_t microseconds(Time time) {
   return time.time_since_epoch().count();
 }

@@ -28,8 +28,6 @@ struct UndeliveredRow {
 extern const std::string_view undelivered_columns;
 UndeliveredRow undelivered_row(const Query& row, Time now);
 
-// Is it tried by itself?
-bool waits(Standing standing);
 
 std::int64_t microseconds(Time time);
 
