@@ -57,7 +57,7 @@ ExitCode enqueue(const Sources& sources, const EnqueueOptions& options);
 struct StatusOptions {
   bool json = false;
   bool check = false;
-  std::string age_max = "60s";
+  std::string age_max{};  // Empty: as the configuration says; the same below.
   std::optional<std::int64_t> pending_max{};
 };
 ExitCode status(const Sources& sources, const StatusOptions& options);

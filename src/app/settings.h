@@ -10,6 +10,7 @@
 
 #include "app/wiring.h"
 #include "config/config.h"
+#include "upkeep/alerts.h"
 
 namespace waybill::app {
 
@@ -31,6 +32,9 @@ struct Settings {
   std::string schema = "waybill";
   int shards = 16;
   std::chrono::hours retention{24 * 7};
+  std::chrono::hours dead_retention{24 * 90};
+  std::string archive{};  // A folder; none: what is cleaned up is gone.
+  AlertLimits alerts{};
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;
   Listen listen{};
