@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "config/section.h"
+#include "enqueue/schema_name.h"
 
 namespace waybill::app {
 namespace {
@@ -33,10 +34,6 @@ bool is_word(std::string_view text, std::string_view first, std::string_view res
          text.find_first_not_of(rest) == std::string_view::npos;
 }
 
-bool is_schema_name(std::string_view text) {
-  return is_word(text, "abcdefghijklmnopqrstuvwxyz_", "abcdefghijklmnopqrstuvwxyz_0123456789");
-}
-
 bool is_destination_name(std::string_view text) {
   return is_word(text, "abcdefghijklmnopqrstuvwxyz", "abcdefghijklmnopqrstuvwxyz0123456789_-");
 }
@@ -45,8 +42,7 @@ void read_store(Section& root, Settings& settings) {
   settings.store = root.url("store", "", R"(Where events rest: "postgresql://user@host/database" or "sqlite:FILE")");
   if (const auto problem = store_url_problem(settings.store); !problem.empty()) root.refuse("store", problem);
   settings.schema = root.text("schema", settings.schema, "PostgreSQL schema of the tables");
-  if (!is_schema_name(settings.schema))
-    root.refuse("schema", "must be 1 to 63 of a-z, 0-9 and _, not beginning with a digit");
+  if (!is_schema_name(settings.schema)) root.refuse("schema", std::string(schema_name_rule));
   settings.shards = static_cast<int>(root.integer("shards", settings.shards, {1, 256},
                                                   "Ways the log is split; fixed by the first migrate (PostgreSQL)"));
   const auto retention = root.duration("retention", settings.retention, {1h, 24h * 3650},

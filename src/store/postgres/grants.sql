@@ -22,19 +22,19 @@ BEGIN
       EXECUTE format('GRANT INSERT (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, '
         'payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, '
         'not_before, expires_at, attempts_max, dedup_key) ON {schema}.event TO %I', role);
-      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id, '
-        '{schema}.is_first TO %I', role);
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id TO %I', role);
     ELSE
       EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
+      -- To lock the row, as a follower does, so that what it has read is on disk; the column has one value only.
+      EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since) ON {schema}.lease TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
-      -- To lock the row, as a follower does; the column has one value only.
-      EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
   END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.is_first FROM PUBLIC;
+-- admit() too: whoever may execute it can make it a trigger of a table of his own, and it has its owner's rights.
+REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit FROM PUBLIC;

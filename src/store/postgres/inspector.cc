@@ -54,7 +54,6 @@ class PgInspector final : public Inspector {
     return std::move(connection_.transact(std::span(&statement, 1)).at(0));
   }
   std::int64_t first_seq_from(Time time, std::int64_t last);
-  void load_payload(EventView& event, std::shared_ptr<PGresult>& memory);
 
   PgDatabasePtr database_;
   const PgQueries& queries_;
