@@ -9,7 +9,8 @@
 #include "app/exit_code.h"
 #include "config/config.h"
 
-// One function per command; each is in the file of its name. All of them throw Error for what ends them; data
+// One function per command; each is in the file of its name, or of its first word; pause, resume and rewind are in
+// destinations.cc. All of them throw Error for what ends them; data
 // goes to the standard output, everything else to the standard error output.
 namespace waybill::app {
 

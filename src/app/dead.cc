@@ -148,8 +148,8 @@ class Change {
   // Returns the signal that came between; 0 if all is done.
   int apply() {
     const std::string id = operation_.id.to_string();
-    note(fmt::format("operation {}; if it is interrupted, add --operation {} to go on", id, id));
     const Signals signals;
+    note(fmt::format("operation {}; if it is interrupted, add --operation {} to go on", id, id));
     try {
       Progress progress(matched_);
       while (signals.received() == 0) {
