@@ -21,16 +21,6 @@ using namespace std::chrono_literals;
 constexpr int idle_calls_max = 10;
 constexpr auto idle_wait = 200ms;
 
-CleanOptions options_of(const Settings& settings, bool dry) {
-  CleanOptions options;
-  options.events_older_than = settings.retention;
-  options.dead_older_than = settings.dead_retention;
-  options.dedup_older_than = settings.retention;
-  options.archive_to = settings.archive;
-  options.dry = dry;
-  return options;
-}
-
 void add(Count& sum, const Count& part) {
   sum.value += part.value;
   sum.exact = sum.exact && part.exact;
@@ -84,7 +74,9 @@ int clean(const Sources& sources, const CleanCommandOptions& options) {
   const Settings settings = load_settings(sources);
   const Signals signals;
   const auto store = ready_store(settings);
-  const Cleaned cleaned = clean_all(*store->upkeep(), options_of(settings, options.dry_run), signals);
+  CleanOptions what = settings.clean;
+  what.dry = options.dry_run;
+  const Cleaned cleaned = clean_all(*store->upkeep(), what, signals);
   print(options.json ? as_json(cleaned, options.dry_run) : as_text(cleaned, options.dry_run));
   if (signals.received() != 0) return 128 + signals.received();
   if (options.dry_run || !cleaned.more) return static_cast<int>(ExitCode::ok);

@@ -48,11 +48,19 @@ void read_store(Section& root, Settings& settings) {
   const auto retention = root.duration("retention", settings.retention, {1h, 24h * 3650},
                                        "How long events are kept at least; fixed by the first migrate (PostgreSQL)");
   settings.retention = std::chrono::ceil<std::chrono::hours>(retention);
-  const auto dead_retention =
-      root.duration("dead_retention", settings.dead_retention, {1h, 24h * 3650}, "How long dead letters are kept");
-  settings.dead_retention = std::chrono::ceil<std::chrono::hours>(dead_retention);
-  settings.archive = root.text("archive", settings.archive,
-                               "Folder that gets events, as lines of JSON, before they are cleaned up; empty: none");
+}
+
+void read_clean(Section& root, Settings& settings) {
+  CleanOptions& clean = settings.clean;
+  clean.events_older_than = settings.retention;
+  const auto seconds = [&](const char* key, std::chrono::seconds fallback, std::string_view about) {
+    return std::chrono::ceil<std::chrono::seconds>(root.duration(key, fallback, {1h, 24h * 3650}, about));
+  };
+  clean.dead_older_than =
+      seconds("retention_dead", clean.dead_older_than, "How long dead letters are kept after that they died");
+  clean.dedup_older_than = seconds("retention_dedup", clean.dedup_older_than, "How long a dedup key is remembered");
+  clean.archive_to = root.text("archive", clean.archive_to,
+                               "Folder that gets each event, as JSON lines, before it is removed; empty: none");
 }
 
 void read_alerts(Section alerts, AlertLimits& limits) {
@@ -177,6 +185,7 @@ Settings read_settings(config::Config& config) {
   Section root = config.root();
   read_store(root, settings);
   read_log(root.section("log"), settings);
+  read_clean(root, settings);
   read_alerts(root.section("alerts"), settings.alerts);
   settings.alerts.retention = settings.retention;
   settings.listen = read_listen(root, settings.listen);

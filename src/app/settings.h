@@ -7,6 +7,7 @@
 
 #include "waybill/log.h"
 #include "waybill/relay.h"
+#include "waybill/store.h"
 
 #include "app/wiring.h"
 #include "config/config.h"
@@ -32,8 +33,7 @@ struct Settings {
   std::string schema = "waybill";
   int shards = 16;
   std::chrono::hours retention{24 * 7};
-  std::chrono::hours dead_retention{24 * 90};
-  std::string archive{};  // A folder; none: what is cleaned up is gone.
+  CleanOptions clean{};
   AlertLimits alerts{};
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;

@@ -60,7 +60,7 @@ std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) 
   text += '\n' + relays.text();
   if (!found.empty()) text += '\n';
   for (const auto& alert : found)
-    text += fmt::format("{} {}: {}\n", paint(Colour::red, "alert"), harmless(alert.destination), alert.text);
+    text += fmt::format("{} {}: {}\n", paint(Colour::red, "alert"), harmless(alert.destination), harmless(alert.text));
   return text;
 }
 

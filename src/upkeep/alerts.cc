@@ -66,7 +66,8 @@ class Examination {
   }
 
   void log() {
-    if (destination_.oldest_pending && status_.now - *destination_.oldest_pending > limits_.retention)
+    if (limits_.retention && destination_.oldest_pending &&
+        status_.now - *destination_.oldest_pending > *limits_.retention)
       add("held-back", fmt::format("it holds the log back: its oldest pending event is {} old, past the retention",
                                    age_text(status_.now - *destination_.oldest_pending)));
   }

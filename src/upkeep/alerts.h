@@ -20,7 +20,8 @@ struct AlertLimits {
   std::optional<std::int64_t> dead_max{0};
   std::optional<std::int64_t> held_max{0};
   bool paused = true;  // Is a paused destination with pending events an alert?
-  std::chrono::milliseconds retention{std::chrono::hours(24) * 7};  // What is pending for longer holds the log back.
+  // What is pending for longer holds the log back; none: events are kept for ever.
+  std::optional<std::chrono::milliseconds> retention{std::chrono::hours(24) * 7};
 };
 
 // The names there are, in the order in which alerts() reports them; stable, for scripts and metrics.

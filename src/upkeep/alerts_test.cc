@@ -113,6 +113,8 @@ TEST_F(AlertsTest, WhoHoldsTheLogBack) {
   limits_.age_max = 24h * 365;
   pending(1, 24h * 7 + 1s);
   EXPECT_EQ("held-back mail: it holds the log back: its oldest pending event is 7d old, past the retention; ", found());
+  limits_.retention.reset();
+  EXPECT_EQ("", found());
 }
 
 TEST_F(AlertsTest, EveryNameIsListed) {
