@@ -1,46 +1,19 @@
-// The one place that knows CLI11: which commands and flags there are, and what they are called.
+// Which commands and flags there are, and what they are called; those of operators are in operator_commands.cc.
 #include "app/command_line.h"
 
-#include <functional>
 #include <memory>
 
-#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include "waybill/error.h"
 
+#include "app/command_request.h"
 #include "app/commands.h"
 #include "app/terminal.h"
 #include "config/suggest.h"
 
 namespace waybill::app {
 namespace {
-
-// What the command line has been found to ask for.
-struct Request {
-  std::string store{};
-  std::vector<std::string> settings{};  // key=value
-  Sources sources{};
-  std::function<int()> action{};
-};
-
-template <typename Options>
-using Command = ExitCode (*)(const Sources&, const Options&);
-
-// When the command line names `app`, `command` is to run with `options`.
-template <typename Options>
-void run_with(CLI::App* app, Request& request, std::shared_ptr<Options> options, Command<Options> command) {
-  app->callback([&request, options, command] {
-    request.action = [&request, options, command] { return static_cast<int>(command(request.sources, *options)); };
-  });
-}
-
-CLI::App* add_command(CLI::App& parent, const std::string& name, const std::string& about,
-                      const std::string& examples) {
-  CLI::App* app = parent.add_subcommand(name, about);
-  app->footer("Examples:\n" + examples + "\nEvery command also takes --config, --store and --set: see waybill --help.");
-  return app;
-}
 
 void add_init(CLI::App& root, Request& request) {
   auto options = std::make_shared<InitOptions>();
@@ -134,8 +107,8 @@ void add_status(CLI::App& root, Request& request) {
                           "  waybill status\n"
                           "  waybill status --check --max-age 5m        # for a monitor: ends with 4 on an alert\n");
   app->add_flag("--check", options->check, "End with 4 if there is an alert");
-  app->add_option("--max-age", options->age_max, "Alert if a pending event is older")->capture_default_str();
-  app->add_option("--max-pending", options->pending_max, "Alert if more events are pending");
+  app->add_option("--max-age", options->age_max, "Alert if a pending event is older; else alerts.age_max");
+  app->add_option("--max-pending", options->pending_max, "Alert if more events are pending; else alerts.pending_max");
   app->add_flag("--json", options->json, "Print JSON");
   run_with(app, request, options, status);
 }
@@ -144,7 +117,8 @@ void add_events_list(CLI::App& events, Request& request) {
   auto options = std::make_shared<EventsListOptions>();
   auto* app = add_command(events, "list", "List events, newest first",
                           "  waybill events list --topic 'order.*' --since 1h\n"
-                          "  waybill events list --aggregate order/o-7 --jsonl --payload\n");
+                          "  waybill events list --aggregate order/o-7 --jsonl --payload\n"
+                          "  waybill events list --standing retrying --standing blocked\n");
   app->add_option("--topic", options->topic, "Topic; '*' stands for any text here and below");
   app->add_option("--type", options->type, "Event type");
   app->add_option("--tenant", options->tenant, "Tenant");
@@ -153,6 +127,11 @@ void add_events_list(CLI::App& events, Request& request) {
   app->add_option("--since", options->since, "Written at or after (RFC 3339, or 1h for ago)");
   app->add_option("--until", options->until, "Written before (RFC 3339, or 1h for ago)");
   app->add_option("--before", options->before, "Only events with a smaller seq: the next page");
+  app->add_option(
+         "--standing", options->standings,
+         "Only undelivered events that stand so: retrying, blocked, scheduled, held, expired, dead, dismissed; "
+         "may be repeated. --since and --until are then by when they came there")
+      ->allow_extra_args(false);
   app->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 10'000))->capture_default_str();
   app->add_flag("--payload", options->payload, "With payloads (in JSON only)");
   auto* json = app->add_flag("--json", options->json, "Print one JSON document");
@@ -162,7 +141,7 @@ void add_events_list(CLI::App& events, Request& request) {
 
 void add_events_show(CLI::App& events, Request& request) {
   auto options = std::make_shared<EventsShowOptions>();
-  auto* app = add_command(events, "show", "Show an event and how far it got at each destination",
+  auto* app = add_command(events, "show", "Show an event, how far it got at each destination, and its attempts there",
                           "  waybill events show 018f3c1e-7b1a-7c3d-9e2f-0123456789ab --payload\n");
   app->add_option("id", options->id, "Event id")->required();
   app->add_flag("--payload", options->payload, "With the payload");
@@ -215,6 +194,7 @@ void add_commands(CLI::App& root, Request& request) {
   events->require_subcommand(1);
   add_events_list(*events, request);
   add_events_show(*events, request);
+  add_operator_commands(root, request);
   add_config(root, request);
   add_doctor(root, request);
   add_version(root, request);
@@ -227,6 +207,7 @@ void add_common_flags(CLI::App& root, Request& request) {
   root.add_option("--store", request.store, "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration");
   root.add_option("--set", request.settings, "Any key of the configuration, as KEY=VALUE; may be repeated")
       ->allow_extra_args(false);
+  root.add_flag("--quiet", request.quiet, "No messages but errors; what 'run' logs is the affair of log.level");
 }
 
 // The flags' part of the configuration.
@@ -306,6 +287,7 @@ int run_command_line(int argc, char** argv) try {
   }
   request.sources.environment = config::process_environment();
   take_flags(request);
+  if (request.quiet) be_quiet();
   return request.action();
 } catch (const Error& error) {
   say(error.what());

@@ -9,7 +9,8 @@
 #include "app/exit_code.h"
 #include "config/config.h"
 
-// One function per command; each is in the file of its name. All of them throw Error for what ends them; data
+// One function per command; each is in the file of its name, or of its first word; pause, resume and rewind are in
+// destinations.cc. All of them throw Error for what ends them; data
 // goes to the standard output, everything else to the standard error output.
 namespace waybill::app {
 
@@ -57,12 +58,13 @@ ExitCode enqueue(const Sources& sources, const EnqueueOptions& options);
 struct StatusOptions {
   bool json = false;
   bool check = false;
-  std::string age_max = "60s";
+  std::string age_max{};  // Empty: as the configuration says; the same below.
   std::optional<std::int64_t> pending_max{};
 };
 ExitCode status(const Sources& sources, const StatusOptions& options);
 
 struct EventsListOptions {
+  std::vector<std::string> standings{};  // None: events of the log, however they stand.
   std::string topic{}, type{}, tenant{}, aggregate{}, key{}, since{}, until{};
   std::optional<std::int64_t> before{};
   int limit = 50;
@@ -78,6 +80,93 @@ struct EventsShowOptions {
   bool json = false;
 };
 ExitCode events_show(const Sources& sources, const EventsShowOptions& options);
+
+// Which undelivered events, as the flags say it; empty: any.
+struct SelectionOptions {
+  std::vector<std::string> ids{};
+  std::string destination{}, topic{}, type{}, tenant{}, aggregate{}, key{}, error{}, since{}, until{};
+  std::vector<std::string> standings{};
+};
+
+// What commands that change something have in common.
+struct ActOptions {
+  bool dry_run = false;
+  bool yes = false;
+  bool json = false;
+  std::string by{};  // Empty: USER@host.
+};
+
+struct DeadListOptions {
+  SelectionOptions selection{};
+  std::optional<std::int64_t> before{};
+  int limit = 50;
+  bool payload = false;
+  bool json = false;
+  bool json_lines = false;
+};
+ExitCode dead_list(const Sources& sources, const DeadListOptions& options);
+ExitCode dead_show(const Sources& sources, const EventsShowOptions& options);
+
+struct DeadActOptions {
+  SelectionOptions selection{};
+  ActOptions act{};
+  bool all = false;
+  std::string rate{};
+  std::string operation{};  // Empty: a new one.
+};
+// Each returns 128 + the signal's number if that ended it too early.
+int dead_redrive(const Sources& sources, const DeadActOptions& options);
+int dead_dismiss(const Sources& sources, const DeadActOptions& options);
+
+struct DeadEditOptions {
+  std::string id{}, destination{};
+  std::optional<std::string> payload{}, headers{};
+  std::string payload_file{};
+  ActOptions act{};
+};
+ExitCode dead_edit(const Sources& sources, const DeadEditOptions& options);
+
+struct BlockedOptions {
+  std::string destination{};
+  int limit = 50;
+  bool json = false;
+};
+ExitCode blocked(const Sources& sources, const BlockedOptions& options);
+
+struct DestinationActOptions {
+  std::string destination{};
+  ActOptions act{};
+};
+ExitCode pause(const Sources& sources, const DestinationActOptions& options);
+ExitCode resume(const Sources& sources, const DestinationActOptions& options);
+ExitCode destinations_forget(const Sources& sources, const DestinationActOptions& options);
+
+struct RewindOptions {
+  std::string destination{}, to{}, event{};
+  bool beginning = false;
+  ActOptions act{};
+};
+ExitCode rewind(const Sources& sources, const RewindOptions& options);
+
+struct DestinationsListOptions {
+  bool json = false;
+};
+ExitCode destinations_list(const Sources& sources, const DestinationsListOptions& options);
+
+struct OperationsOptions {
+  int limit = 50;
+  bool json = false;
+};
+ExitCode operations(const Sources& sources, const OperationsOptions& options);
+
+struct CleanCommandOptions {
+  bool dry_run = false;
+  bool json = false;
+};
+// Returns 128 + the signal's number if that ended it too early.
+int clean(const Sources& sources, const CleanCommandOptions& options);
+
+ExitCode anchor(const Sources& sources, const ActOptions& options);
 
 struct ConfigOptions {
   bool origin = false;

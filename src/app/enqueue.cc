@@ -1,9 +1,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <fstream>
-#include <iostream>
-#include <iterator>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -15,6 +12,7 @@
 #include "app/event_line.h"
 #include "app/json_writer.h"
 #include "app/moment.h"
+#include "app/payload_file.h"
 #include "app/session.h"
 #include "app/terminal.h"
 #include "model/validate.h"
@@ -27,19 +25,6 @@ constexpr std::size_t line_bytes_max = std::size_t{4} * 1024 * 1024;
 // Up to here the input is read and checked before the transaction begins, so that a slow producer holds no
 // locks; beyond, memory counts more.
 constexpr std::size_t bytes_before_writing = std::size_t{64} * 1024 * 1024;
-
-std::string read_payload(const std::string& path) {
-  const std::size_t bytes_max = limits::payload_bytes_max + 1;  // One more shows that it is too large.
-  std::string bytes(bytes_max, '\0');
-  std::ifstream file;
-  if (path != "-") file.open(path, std::ios::binary);
-  std::istream& stream = path == "-" ? std::cin : file;
-  if (stream) stream.read(bytes.data(), static_cast<std::streamsize>(bytes_max));
-  if (!stream.eof() && !stream)
-    throw Error(Remedy::fix_input, fmt::format("cannot read the payload from '{}': {}", path, std::strerror(errno)));
-  bytes.resize(static_cast<std::size_t>(stream.gcount()));
-  return bytes;
-}
 
 void set_payload(const EnqueueOptions& options, Event& event) {
   const int given =

@@ -66,7 +66,7 @@ ExitCode init(const InitOptions& options) {
     throw Error(Remedy::fix_input, fmt::format("--store {}", problem));
   write_new(options.path,
             fmt::format("{}store = {}\n{}", text_before_store, json_string(options.store), text_after_store));
-  say(fmt::format("wrote {}; next: waybill migrate, then waybill run", options.path));
+  note(fmt::format("wrote {}; next: waybill migrate, then waybill run", options.path));
   return ExitCode::ok;
 }
 

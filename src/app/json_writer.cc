@@ -61,6 +61,9 @@ JsonWriter& JsonWriter::value(bool flag) {
 JsonWriter& JsonWriter::value(Time time) {
   return value(std::string_view(to_rfc3339(time)));
 }
+JsonWriter& JsonWriter::value(const Count& count) {
+  return begin_object().field("value", count.value).field("exact", count.exact).end_object();
+}
 JsonWriter& JsonWriter::null() {
   return raw("null");
 }

@@ -5,6 +5,7 @@
 #include <string>
 #include <string_view>
 
+#include "waybill/store.h"
 #include "waybill/time.h"
 
 namespace waybill::app {
@@ -25,6 +26,7 @@ class JsonWriter {
   JsonWriter& value(int number) { return value(std::int64_t{number}); }
   JsonWriter& value(bool flag);
   JsonWriter& value(Time time);
+  JsonWriter& value(const Count& count);  // {"value": 17, "exact": true}
   JsonWriter& null();
   // REQUIRES: `json` is one JSON value.
   JsonWriter& raw(std::string_view json);

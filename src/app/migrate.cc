@@ -17,9 +17,9 @@ ExitCode migrate(const Sources& sources, const MigrateOptions& options) {
   }
   const auto applied = schema->migrate();
   const int now = schema->state().version;
-  say(applied.empty() ? fmt::format("{}: the tables have version {}; nothing to do", store->describe(), now)
-                      : fmt::format("{}: the tables have version {} (applied {})", store->describe(), now,
-                                    fmt::join(applied, ", ")));
+  note(applied.empty() ? fmt::format("{}: the tables have version {}; nothing to do", store->describe(), now)
+                       : fmt::format("{}: the tables have version {} (applied {})", store->describe(), now,
+                                     fmt::join(applied, ", ")));
   return ExitCode::ok;
 }
 

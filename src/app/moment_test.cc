@@ -19,20 +19,6 @@ TEST(ParseMoment, TakesTimesAndDistances) {
   EXPECT_THROW(parse_moment("--since", "yesterday", now, Direction::past), Error);
 }
 
-TEST(AgeText, TakesTheLargestUnitThatFits) {
-  EXPECT_EQ("0s", age_text(-5s));
-  EXPECT_EQ("119s", age_text(119s));
-  EXPECT_EQ("2m", age_text(120s));
-  EXPECT_EQ("2h", age_text(2h));
-  EXPECT_EQ("47h", age_text(47h));
-  EXPECT_EQ("2d", age_text(48h));
-}
-
-TEST(CountText, SaysWhenThereMayBeMore) {
-  EXPECT_EQ("17", count_text({17, true}));
-  EXPECT_EQ("10000+", count_text({10'000, false}));
-}
-
 TEST(ParseAggregate, SplitsAtTheFirstSlash) {
   EXPECT_EQ("order", parse_aggregate("order/o/7").type);
   EXPECT_EQ("o/7", parse_aggregate("order/o/7").id);

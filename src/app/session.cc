@@ -13,12 +13,18 @@ namespace waybill::app {
 Settings load_settings(const config::Sources& sources) {
   config::Config config(sources);
   Settings settings = read_settings(config);
-  for (const auto& warning : config.warnings()) say("warning: " + warning);
+  for (const auto& warning : config.warnings()) note("warning: " + warning);
   return settings;
 }
 
 std::unique_ptr<Store> open_store_quietly(const Settings& settings) {
   return open_store(settings, stderr_log(std::max(settings.log_level, LogLevel::warning), settings.log_format));
+}
+
+std::unique_ptr<Store> ready_store(const Settings& settings) {
+  auto store = open_store_quietly(settings);
+  require_schema(*store);
+  return store;
 }
 
 void require_schema(Store& store) {

@@ -15,6 +15,9 @@ Settings load_settings(const config::Sources& sources);
 // The store of a command that is over soon: it logs warnings only.
 std::unique_ptr<Store> open_store_quietly(const Settings& settings);
 
+// The same, with tables that fit.
+std::unique_ptr<Store> ready_store(const Settings& settings);
+
 // Throws Error(fix_config) unless the tables are there and known to this program.
 void require_schema(Store& store);
 

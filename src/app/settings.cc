@@ -71,6 +71,23 @@ void read_caretaker(Section& root, Settings& settings) {
                                               "How often what is old is removed, about");
 }
 
+void read_alerts(Section alerts, AlertLimits& limits) {
+  constexpr config::Range<std::int64_t> numbers{0, 1'000'000'000};
+  constexpr config::Range<Section::Duration> durations{0ms, 24h * 3650};
+  limits.pending_max = alerts.limit("pending_max", limits.pending_max, numbers,
+                                    "Alert if a destination has more pending events; or \"unlimited\"");
+  limits.age_max = alerts.duration("age_max", limits.age_max, durations, "Alert if a pending event is older");
+  limits.lag_max = alerts.duration("lag_max", limits.lag_max, durations,
+                                   "Alert if nothing is settled for longer although events are pending");
+  limits.retrying_max =
+      alerts.limit("retrying_max", limits.retrying_max, numbers, "Alert if more events are being tried again");
+  limits.blocked_keys_max =
+      alerts.limit("blocked_keys_max", limits.blocked_keys_max, numbers, "Alert if more keys are blocked");
+  limits.held_max = alerts.limit("held_max", limits.held_max, numbers, "Alert if more events wait for a person");
+  limits.dead_max = alerts.limit("dead_max", limits.dead_max, numbers, "Alert if there are more dead letters");
+  limits.paused = alerts.boolean("paused", limits.paused, "Alert if a destination is paused and events are pending");
+}
+
 void read_log(Section log, Settings& settings) {
   settings.log_level = log.choice("level", settings.log_level, log_levels, "Least level that is logged");
   settings.log_format = log.choice("format", settings.log_format, log_formats, "How lines are written");
@@ -178,6 +195,8 @@ Settings read_settings(config::Config& config) {
   Section root = config.root();
   read_store(root, settings);
   read_log(root.section("log"), settings);
+  read_alerts(root.section("alerts"), settings.alerts);
+  settings.alerts.retention = settings.retention;
   settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
   read_caretaker(root, settings);

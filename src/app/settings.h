@@ -8,9 +8,11 @@
 
 #include "waybill/log.h"
 #include "waybill/relay.h"
+#include "waybill/store.h"
 
 #include "app/wiring.h"
 #include "config/config.h"
+#include "upkeep/alerts.h"
 #include "upkeep/caretaker.h"
 
 namespace waybill::app {
@@ -39,6 +41,7 @@ struct Settings {
   std::string schema = "waybill";
   int shards = 16;
   std::optional<std::chrono::hours> retention{24 * 7};  // None: events are kept for ever.
+  AlertLimits alerts{};
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;
   Listen listen{};

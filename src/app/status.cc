@@ -5,13 +5,14 @@
 
 #include "waybill/error.h"
 
-#include "app/alerts.h"
 #include "app/commands.h"
 #include "app/json_writer.h"
-#include "app/moment.h"
 #include "app/session.h"
 #include "app/terminal.h"
 #include "base/time_text.h"
+#include "model/count_text.h"
+#include "model/standing.h"
+#include "upkeep/alerts.h"
 
 namespace waybill::app {
 namespace {
@@ -26,12 +27,29 @@ std::vector<std::string> names_of(const std::vector<Destination>& destinations) 
   return names;
 }
 
+Count standing(const DestinationStatus& destination, Standing standing) {
+  const auto found = destination.undelivered.find(standing);
+  return found == destination.undelivered.end() ? Count{} : found->second;
+}
+
+// Events, and the keys that they wait behind.
+std::string blocked_text(const DestinationStatus& destination) {
+  const std::string events = count_text(standing(destination, Standing::blocked));
+  return destination.blocked_keys.value == 0 ? events
+                                             : fmt::format("{} ({} {})", events, count_text(destination.blocked_keys),
+                                                           destination.blocked_keys.value == 1 ? "key" : "keys");
+}
+
 std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) {
   std::string text = fmt::format("{} {}, schema {}, {} events\n", status.store, harmless(status.where),
                                  status.schema_version, count_text(status.events));
-  Table destinations({"DESTINATION", "PENDING", "OLDEST", "LAST MINUTE", "LAST SETTLED", "SHARDS"});
+  Table destinations({"DESTINATION", "PENDING", "OLDEST", "RETRYING", "BLOCKED", "SCHEDULED", "HELD", "DEAD", "PAUSED",
+                      "LAST MINUTE", "LAST SETTLED", "SHARDS"});
   for (const auto& d : status.destinations)
     destinations.add({d.name, count_text(d.pending), age_or_dash(status.now, d.oldest_pending),
+                      count_text(standing(d, Standing::retrying)), blocked_text(d),
+                      count_text(standing(d, Standing::scheduled)), count_text(standing(d, Standing::held)),
+                      count_text(standing(d, Standing::dead)), d.paused ? "yes" : "no",
                       fmt::format("{}", d.settled_last_minute), age_or_dash(status.now, d.last_settled),
                       fmt::format("{}/{}", d.shards_owned, d.shards)});
   text += '\n' + destinations.text();
@@ -46,19 +64,18 @@ std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) 
   return text;
 }
 
-void write_count(JsonWriter& json, std::string_view name, const Count& count) {
-  json.name(name).begin_object().field("value", count.value).field("exact", count.exact).end_object();
-}
-
 void write_destination(JsonWriter& json, const DestinationStatus& destination, Time now) {
-  json.begin_object().field("name", destination.name);
-  write_count(json, "pending", destination.pending);
+  json.begin_object().field("name", destination.name).field("paused", destination.paused);
+  json.field("pending", destination.pending);
   json.field("oldest_pending", destination.oldest_pending).name("oldest_pending_age_seconds");
   if (destination.oldest_pending) {
     json.value(std::chrono::floor<std::chrono::seconds>(now - *destination.oldest_pending).count());
   } else {
     json.null();
   }
+  json.name("undelivered").begin_object();
+  for (const Standing each : all_standings) json.field(to_string(each), standing(destination, each));
+  json.end_object().field("blocked_keys", destination.blocked_keys);
   json.field("last_settled", destination.last_settled);
   json.field("settled_last_minute", destination.settled_last_minute);
   json.field("shards", destination.shards).field("shards_owned", destination.shards_owned).end_object();
@@ -79,7 +96,7 @@ std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) 
   JsonWriter json;
   json.begin_object().field("store", status.store).field("where", status.where);
   json.field("schema_version", status.schema_version).field("now", status.now);
-  write_count(json, "events", status.events);
+  json.field("events", status.events);
   json.name("destinations").begin_list();
   for (const auto& destination : status.destinations) write_destination(json, destination, status.now);
   json.end_list().name("relays").begin_list();
@@ -98,14 +115,14 @@ std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) 
 }  // namespace
 
 ExitCode status(const Sources& sources, const StatusOptions& options) {
-  AlertLimits limits;
-  const auto age_max = parse_duration(options.age_max);
-  if (!age_max)
+  const auto age_max = options.age_max.empty() ? std::nullopt : parse_duration(options.age_max);
+  if (!options.age_max.empty() && !age_max)
     throw Error(Remedy::fix_input, fmt::format("--max-age '{}' is no duration; write 60s or 5m", options.age_max));
-  limits.age_max = *age_max;
-  limits.pending_max = options.pending_max;
-
   const Settings settings = load_settings(sources);
+  AlertLimits limits = settings.alerts;
+  if (age_max) limits.age_max = *age_max;
+  if (options.pending_max) limits.pending_max = options.pending_max;
+
   const auto store = open_store_quietly(settings);
   require_schema(*store);
   const StoreStatus now = store->inspector()->status();

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "waybill/error.h"
@@ -36,6 +37,15 @@ std::size_t width(std::string_view text) {
       std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xC0U) != 0x80U; }));
 }
 
+// The first `columns` of the text; if that is not all of it, with a sign for the rest.
+std::string cut(const std::string& text, std::size_t columns) {
+  if (width(text) <= columns) return text;
+  std::size_t end = 0;
+  for (std::size_t seen = 0; end < text.size(); ++end)
+    if ((static_cast<unsigned char>(text[end]) & 0xC0U) != 0x80U && ++seen == columns) break;
+  return text.substr(0, end) + "…";
+}
+
 }  // namespace
 
 void print(std::string_view text) {
@@ -51,6 +61,28 @@ void say(std::string_view text) {
     text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
   }
   write_all(STDERR_FILENO, lines);  // If that fails, there is nobody left to tell.
+}
+
+namespace {
+bool quiet = false;
+}
+
+void be_quiet() {
+  quiet = true;
+}
+
+bool is_quiet() {
+  return quiet;
+}
+
+void note(std::string_view text) {
+  if (!quiet) say(text);
+}
+
+std::size_t terminal_width() {
+  winsize size{};
+  if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
+  return size.ws_col;
 }
 
 std::string paint(Colour colour, std::string_view text) {
@@ -86,14 +118,19 @@ void Table::add(std::vector<std::string> cells) {
   rows_.push_back(std::move(cells));
 }
 
-std::string Table::text() const {
+std::string Table::text(std::size_t width_max) const {
   std::vector<std::size_t> widths(rows_.front().size(), 0);
   for (const auto& row : rows_)
     for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
+  std::size_t before_last = 0;
+  for (std::size_t i = 0; i + 1 < widths.size(); ++i) before_last += widths[i] + 2;
+  // A column too narrow to read helps nobody: then the terminal may wrap it.
+  constexpr std::size_t readable = 16;
+  const bool cuts = width_max >= before_last + readable;
   std::string out;
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i) {
-      out += row[i];
+      out += cuts && i + 1 == row.size() ? cut(row[i], width_max - before_last) : row[i];
       if (i + 1 < row.size()) out.append(widths[i] - width(row[i]) + 2, ' ');
     }
     out += '\n';

@@ -21,5 +21,13 @@ TEST(Table, LinesUpByCharacters) {
   EXPECT_EQ("A   B\n\xC3\xA9\xC3\xA9  1\nx   2?\n", table.text());
 }
 
+TEST(Table, CutsTheLastColumnToTheTerminal) {
+  Table table({"A", "B"});
+  table.add({"x", "12345678901234567890"});
+  table.add({"y", "\xC3\xA9\xC3\xA9"});
+  EXPECT_EQ("A  B\nx  123456789012345\xE2\x80\xA6\ny  \xC3\xA9\xC3\xA9\n", table.text(19));
+  EXPECT_EQ(table.text(), table.text(10)) << "too narrow for anything";
+}
+
 }  // namespace
 }  // namespace waybill::app

@@ -1,5 +1,6 @@
 #include "base/time_text.h"
 
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <limits>
@@ -125,6 +126,14 @@ std::string to_text(std::chrono::milliseconds duration) {
     if (duration.count() % unit->milliseconds == 0)
       return fmt::format("{}{}", duration.count() / unit->milliseconds, unit->name);
   return fmt::format("{}ms", duration.count());
+}
+
+std::string age_text(std::chrono::microseconds age) {
+  const auto seconds = std::max<std::int64_t>(0, std::chrono::floor<std::chrono::seconds>(age).count());
+  if (seconds < 120) return fmt::format("{}s", seconds);
+  if (seconds < 2 * 3600) return fmt::format("{}m", seconds / 60);
+  if (seconds < 2 * 86'400) return fmt::format("{}h", seconds / 3600);
+  return fmt::format("{}d", seconds / 86'400);
 }
 
 }  // namespace waybill

@@ -21,4 +21,7 @@ std::optional<std::chrono::milliseconds> parse_duration(std::string_view text);
 // The shortest text that parse_duration reads back as `duration`.
 std::string to_text(std::chrono::milliseconds duration);
 
+// "3s", "12m", "5h", "9d": the largest unit that fits, for people.
+std::string age_text(std::chrono::microseconds age);
+
 }  // namespace waybill

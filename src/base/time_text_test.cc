@@ -33,5 +33,14 @@ TEST(TimeText, Durations) {
   EXPECT_EQ("7d", to_text(7 * 24h));
 }
 
+TEST(AgeText, TakesTheLargestUnitThatFits) {
+  EXPECT_EQ("0s", age_text(-5s));
+  EXPECT_EQ("119s", age_text(119s));
+  EXPECT_EQ("2m", age_text(120s));
+  EXPECT_EQ("2h", age_text(2h));
+  EXPECT_EQ("47h", age_text(47h));
+  EXPECT_EQ("2d", age_text(48h));
+}
+
 }  // namespace
 }  // namespace waybill

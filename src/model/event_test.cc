@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "model/count_text.h"
 #include "model/key_hash.h"
 
 namespace waybill {
@@ -51,6 +52,11 @@ TEST(KeyHash, TellsTenantsAndKeysApart) {
   EXPECT_EQ(key_hash(order), key_hash({.tenant = "a", .key = "order/7"}));
   EXPECT_NE(key_hash(order), key_hash({.tenant = "b", .aggregate_type = "order", .aggregate_id = "7"}));
   EXPECT_NE(key_hash(order), key_hash({.tenant = "a", .aggregate_type = "order", .aggregate_id = "8"}));
+}
+
+TEST(CountText, SaysWhenThereMayBeMore) {
+  EXPECT_EQ("17", count_text({17, true}));
+  EXPECT_EQ("10000+", count_text({10'000, false}));
 }
 
 }  // namespace

@@ -92,10 +92,90 @@ class PathTest(PostgresTest):
         self.assertEqual(0, process.returncode)
 
 
+class OperatorTest(PostgresTest):
+    def setUp(self):
+        super().setUp()
+        self.succeed("migrate")
+
+    def let_fail(self, *topics, destination="log", **members):
+        return super().let_fail(*topics, destination=destination, store=self.url(), **members)
+
+    def states(self, *ids):
+        stories = [self.succeed("events", "show", event, "--json").json for event in ids]
+        return [at["state"] for story in stories for at in story["destinations"]]
+
+    def arrived(self):
+        path = self.folder / "out.jsonl"
+        return [json.loads(line)["id"] for line in path.read_text().splitlines()] if path.exists() else []
+
+    def test_dead_letters_from_burial_to_delivery(self):
+        dead, held, other, fine = ids = self.let_fail("dead.a", "held.b", "dead.c", "ok")
+        self.assertEqual(["dead", "held", "dead", "published"], self.states(*ids))
+        self.assertEqual([other, held, dead],
+                         [item["event"]["id"] for item in self.succeed("dead", "list", "--json").json["events"]])
+        [attempt] = self.succeed("dead", "show", dead, "--json").json["destinations"][0]["attempts"]
+        self.assertEqual((1, "rejected", "no such exchange 'clinic'"),
+                         (attempt["number"], attempt["outcome"], attempt["error"]))
+        self.assertEqual("would redrive 2 dead letters of 'log'\n",
+                         self.succeed("dead", "redrive", "--error", "exchange", "--dry-run").out)
+        self.succeed("dead", "edit", dead, "--payload", '{ "mended" : 1.0 }')
+        self.succeed("dead", "dismiss", other, "--yes")
+        self.assertEqual(1, self.succeed("dead", "redrive", "--all", "--yes", "--json").json["changed"])
+        self.succeed("run", "--once")
+        self.assertEqual([dead], self.arrived())
+        self.assertIn('"payload":{ "mended" : 1.0 }', (self.folder / "out.jsonl").read_text())
+        self.assertEqual(["held", "dismissed", "published"], self.states(held, other, fine))
+        self.assertEqual(["redrive", "dismiss", "edit"],
+                         [operation["kind"] for operation in self.succeed("operations", "--json").json["operations"]])
+
+    def test_an_operation_goes_on_and_touches_nothing_twice(self):
+        self.let_fail("dead.a", "dead.b")
+        first = self.succeed("dead", "redrive", "--topic", "dead.a", "--yes", "--json").json["operation"]
+        self.relay_moodily("log", self.url())  # It dies again.
+        again = self.succeed("dead", "redrive", "--all", "--yes", "--json", "--operation", first).json
+        self.assertEqual((first, 1), (again["operation"], again["changed"]))
+        self.assertEqual(1, len(self.succeed("dead", "list", "--json").json["events"]))
+
+    def test_blocked_keys_and_status(self):
+        first, *_ = self.let_fail("retry.a", "retry.b", key="k")
+        [key] = self.succeed("blocked", "--json").json["keys"]
+        self.assertEqual(("log", "k", 2, first, "retrying", "not now"),
+                         (key["destination"], key["key"], key["events"]["value"], key["first"], key["standing"], key["error"]))
+        [at] = self.succeed("status", "--json").json["destinations"]
+        self.assertEqual((1, 1, 1), (at["undelivered"]["retrying"]["value"], at["undelivered"]["blocked"]["value"],
+                                     at["blocked_keys"]["value"]))
+        self.assertEqual(1, len(self.succeed("events", "list", "--standing", "blocked", "--json").json["events"]))
+
+    def test_pause_rewind_forget(self):
+        ids = self.succeed("enqueue", stdin='{"topic":"a","key":"k","payload":1}\n' * 3).out.split()
+        self.succeed("run", "--once")
+        self.assertEqual(ids, self.arrived())
+        self.succeed("pause", "log")
+        self.assertTrue(self.succeed("destinations", "list", "--json").json["destinations"][0]["paused"])
+        self.succeed("resume", "log")
+        self.assertIn("add --yes to do it", self.refused("rewind", "log", "--beginning"))
+        self.assertIn("did you mean 'log'?", self.refused("rewind", "lgo", "--beginning"))
+        self.succeed("rewind", "log", "--beginning", "--yes")
+        self.succeed("run", "--once")
+        self.assertEqual(ids + ids, self.arrived())
+        self.succeed("destinations", "forget", "log", "--yes")
+        self.assertEqual([], self.succeed("destinations", "list", "--json").json["destinations"])
+        self.assertEqual(["forget", "rewind", "resume", "pause"],
+                         [operation["kind"] for operation in self.succeed("operations", "--json").json["operations"]])
+
+    def test_upkeep(self):
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        self.succeed("run", "--once")
+        self.assertEqual(0, self.succeed("clean", "--json").json["events"]["value"])
+        self.assertFalse(self.succeed("anchor", "--dry-run", "--json").json["needed"])
+
+
 class TroubleTest(PostgresTest):
     def test_a_server_that_is_gone(self):
         self.configure(self.url(port=free_port(), password="canary"))
-        for command in [["status"], ["events", "list"], ["migrate"], ["run"], ["enqueue", "--topic", "a", "--payload", "1"]]:
+        for command in [["status"], ["events", "list"], ["migrate"], ["run"], ["enqueue", "--topic", "a", "--payload", "1"],
+                        ["dead", "list"], ["dead", "redrive", "--all", "--yes"], ["blocked"], ["pause", "log"],
+                        ["operations"], ["clean"], ["anchor"]]:
             with self.subTest(command):
                 said = self.refused(*command, code=3)
                 self.assertIn("127.0.0.1", said)

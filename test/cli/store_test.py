@@ -178,7 +178,7 @@ class StatusTest(CliTest):
         self.succeed("enqueue", "--topic", "a", "--payload", "1")
         result = self.run_cli("status", "--check", "--max-age", "0s", "--max-pending", "0", "--json")
         self.assertEqual(4, result.code, result)
-        self.assertEqual(["late", "backlog", "no-relay"], [alert["alert"] for alert in result.json["alerts"]])
+        self.assertEqual(["no-relay", "backlog", "late"], [alert["alert"] for alert in result.json["alerts"]])
 
     def test_json_has_every_field(self):
         self.embedded()
@@ -186,8 +186,23 @@ class StatusTest(CliTest):
         status = self.succeed("status", "--json").json
         self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "alerts"},
                          set(status))
-        self.assertEqual({"name", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
+        self.assertEqual({"name", "paused", "undelivered", "blocked_keys", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
                           "settled_last_minute", "shards", "shards_owned"}, set(status["destinations"][0]))
+
+    def test_limits_come_from_the_configuration_unless_a_flag_says_otherwise(self):
+        self.embedded()
+        self.succeed("run", "--once")
+        self.succeed("enqueue", stdin='{"topic":"a","payload":1}\n' * 3)
+
+        def names(*args):
+            alerts = self.run_cli("status", "--json", *args).json["alerts"]
+            return [alert["alert"] for alert in alerts if alert["alert"] != "no-relay"]
+
+        self.assertEqual([], names())
+        self.assertEqual(["backlog"], names("--set", "alerts.pending_max=2"))
+        self.assertEqual([], names("--set", "alerts.pending_max=2", "--max-pending", "3"))
+        self.assertEqual(["late"], names("--set", "alerts.age_max=0s"))
+        self.assertEqual(["lag"], names("--set", "alerts.lag_max=0s"))
 
     def test_wrong_limit(self):
         self.assertIn("--max-age 'x' is no duration", self.refused("status", "--max-age", "x"))

@@ -1,10 +1,16 @@
 import os
+import pathlib
+import re
 import unittest
 
 from waybill_cli import CliTest
 
-COMMANDS = [["init"], ["migrate"], ["run"], ["enqueue"], ["status"], ["events"], ["events", "list"], ["events", "show"],
-            ["config"], ["config", "check"], ["config", "show"], ["doctor"], ["version"]]
+COMMANDS = [["init"], ["migrate"], ["run"], ["demo"], ["enqueue"], ["status"], ["events"], ["events", "list"], ["events", "show"],
+            ["config"], ["config", "check"], ["config", "show"], ["doctor"], ["version"], ["dead"], ["dead", "list"],
+            ["dead", "show"], ["dead", "edit"], ["dead", "redrive"], ["dead", "dismiss"], ["blocked"], ["pause"], ["resume"],
+            ["rewind"], ["destinations"], ["destinations", "list"], ["destinations", "forget"], ["operations"], ["clean"],
+            ["anchor"]]
+DOCS = pathlib.Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
 class UsageTest(CliTest):
@@ -15,6 +21,20 @@ class UsageTest(CliTest):
                 self.assertIn("Examples:\n  waybill ", result.out)
                 self.assertEqual("", result.err)
         self.assertIn("Ends with 0", self.succeed("--help").out)
+
+    def test_the_manual_has_every_command_and_no_flag_that_is_none(self):
+        table = DOCS.read_text().split("| command |")[1].split("\n\n")[0]
+        listed = re.findall(r"`([^`]+)`", "\n".join(line.split("|")[1] for line in table.splitlines()[2:]))
+        named = {}
+        for entry in listed:
+            words = re.findall(r"^[a-z ]+(?<! )", entry)[0].split()
+            named[tuple(words)] = re.findall(r"--[a-z-]+", entry)
+        groups = {("events",), ("config",), ("dead",), ("destinations",)}
+        self.assertEqual({tuple(command) for command in COMMANDS} - groups, set(named))
+        for command, flags in named.items():
+            shown = self.succeed(*command, "--help").out
+            for flag in flags:
+                self.assertIn(f"  {flag} ", shown, command)
 
     def test_wrong_usage_ends_with_2_and_says_where_to_look(self):
         for args, expected in [
@@ -29,6 +49,11 @@ class UsageTest(CliTest):
             (["events", "list", "--limit", "0"], "--limit: Value 0 not in range 1 to 10000"),
             (["events", "list", "--json", "--jsonl"], "--json excludes --jsonl"),
             (["enqueue", "--payload", "1"], "--payload requires --topic"),
+            (["dead", "redirve"], "unknown command 'redirve'; did you mean 'redrive'? See waybill dead --help"),
+            (["dead", "list", "--destinaton", "x"], "unknown flag '--destinaton'; did you mean '--destination'?"),
+            (["pause"], "destination is required; see waybill pause --help"),
+            (["pause", "a", "b"], "unknown argument 'b'; see waybill pause --help"),
+            (["operations", "--limit", "0"], "--limit: Value 0 not in range 1 to 10000"),
             (["--set", "batch", "status"], "--set 'batch' must read KEY=VALUE"),
         ]:
             with self.subTest(args):
@@ -38,7 +63,8 @@ class UsageTest(CliTest):
         self.assertRegex(self.succeed("version").out, r"^waybill \d+\.\d+\.\d+\n")
         version = self.succeed("version", "--json").json
         self.assertRegex(version["version"], r"^\d+\.\d+\.\d+$")
-        self.assertIn({"store": "sqlite", "schema_version": 1}, version["stores"])
+        self.assertEqual(["postgresql", "sqlite"], [store["store"] for store in version["stores"]])
+        self.assertTrue(all(store["schema_version"] >= 1 for store in version["stores"]))
         self.assertLessEqual({"file", "stdout", "null"}, set(version["destinations"]))
         self.assertEqual(version["version"] + "\n", self.succeed("--version").out)
 
@@ -47,6 +73,13 @@ class UsageTest(CliTest):
             result = self.run_cli("version", stdout=full)
         self.assertEqual(1, result.code, result)
         self.assertIn("cannot write to the standard output: No space left on device", result.err)
+
+
+class QuietTest(CliTest):
+    def test_messages_but_not_errors_are_left_out(self):
+        self.assertEqual("", self.succeed("init", "--quiet").err)
+        self.assertEqual("", self.succeed("--quiet", "migrate").err)
+        self.assertIn("waybill.toml exists", self.refused("init", "--quiet"))
 
 
 class InitTest(CliTest):

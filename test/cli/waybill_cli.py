@@ -1,13 +1,20 @@
 """What the command-line tests share: they drive the built binary only."""
+import fcntl
 import json
 import os
 import pathlib
+import pty
+import select
 import shutil
+import struct
 import subprocess
 import tempfile
+import termios
 import unittest
 
 BINARY = os.environ["WAYBILL_BINARY"]
+# A relay whose destination rejects, loses or delays events by their topic: dead.…, held.…, retry.…
+MOODY_RELAY = os.environ.get("WAYBILL_MOODY_RELAY")
 
 
 class Result:
@@ -69,3 +76,35 @@ class CliTest(unittest.TestCase):
         """A configuration with an embedded store whose tables are there."""
         self.write("waybill.toml", f'store = "sqlite:test.db"\n{destinations}')
         self.succeed("migrate")
+
+    def let_fail(self, *topics, destination="events", store="sqlite:test.db", **members):
+        """Enqueues events of these topics and lets them fail as those say; returns the ids."""
+        lines = "".join(json.dumps({"topic": topic, "payload": {"n": n}, **members}) + "\n"
+                        for n, topic in enumerate(topics))
+        ids = self.succeed("enqueue", stdin=lines).out.split()
+        self.relay_moodily(destination, store)
+        return ids
+
+    def relay_moodily(self, destination="events", store="sqlite:test.db"):
+        subprocess.run([MOODY_RELAY, store, destination], cwd=self.folder, check=True, timeout=60)
+
+    def on_a_terminal(self, *args, typed="", env=None, columns=200, timeout=30):
+        """Runs on a terminal of its own, on which `typed` is typed; returns the exit code and what was shown."""
+        master, slave = pty.openpty()
+        fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 25, columns, 0, 0))
+        process = subprocess.Popen([BINARY, *args], stdin=slave, stdout=slave, stderr=slave, cwd=self.folder,
+                                   env=self.environment(env), start_new_session=True)
+        self.addCleanup(process.kill)
+        os.close(slave)
+        os.write(master, typed.encode())
+        shown = b""
+        try:
+            while select.select([master], [], [], timeout)[0]:
+                part = os.read(master, 65536)
+                if not part:
+                    break
+                shown += part
+        except OSError:  # How a terminal says that nobody has it open any more.
+            pass
+        os.close(master)
+        return process.wait(timeout), shown.decode("utf-8", "replace")

@@ -1,0 +1,45 @@
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "waybill/store.h"
+
+#include "config/config.h"
+
+namespace waybill::app {
+
+// "1,204 dead letters", "1 dead letter", "10,000+ events": a number of things, for people. `thing` is singular.
+std::string counted(const Count& count, std::string_view thing);
+std::string counted(std::int64_t count, std::string_view thing);
+
+// May it be done? `yes` says so at once; else a person is asked `question` on the terminal. Throws Error(fix_input) if
+// there is none to ask.
+bool confirm(const std::string& question, bool yes);
+
+// Who is at work, for the record: `by` if it is given, else USER@host.
+std::string operator_name(const config::Environment& environment, const std::string& by);
+
+// The id of the operation that `text` asks to continue; a new one if it is empty. Throws Error(fix_input).
+EventId operation_id(const std::string& text);
+
+// "100/s" or "100"; empty: 0, any number. Throws Error(fix_input).
+int parse_rate(const std::string& text);
+
+// A bar on the standard error output while something lasts; nothing if that is no terminal.
+class Progress {
+ public:
+  explicit Progress(std::int64_t total);  // 0: nobody knows, only what is done is shown.
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::int64_t done);
+
+ private:
+  const std::int64_t total_;
+  const bool shown_;
+};
+
+}  // namespace waybill::app

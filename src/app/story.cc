@@ -1,0 +1,161 @@
+#include "app/story.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "app/dialogue.h"
+#include "app/terminal.h"
+#include "base/time_text.h"
+#include "model/envelope.h"
+
+namespace waybill::app {
+namespace {
+
+// More destinations than anybody has.
+constexpr int destinations_max = 10'000;
+
+const UndeliveredView* undelivered_at(const Story& story, const std::string& destination) {
+  const auto& views = story.undelivered.events;
+  const auto found = std::find_if(views.begin(), views.end(),
+                                  [&](const UndeliveredView& view) { return view.destination == destination; });
+  return found == views.end() ? nullptr : &*found;
+}
+
+std::string fields_text(const EventView& event) {
+  std::string text;
+  const auto line = [&](std::string_view name, std::string_view value) {
+    if (!value.empty()) text += fmt::format("{:<16}{}\n", name, harmless(value));
+  };
+  const auto number = [&](std::string_view name, const auto& value) {
+    if (value) line(name, fmt::format("{}", *value));
+  };
+  const auto time = [&](std::string_view name, const std::optional<Time>& value) {
+    if (value) line(name, to_rfc3339(*value));
+  };
+  line("id", event.id.to_string());
+  line("seq", fmt::format("{}", event.seq));
+  line("shard", fmt::format("{}", event.shard));
+  line("tenant", event.tenant);
+  line("topic", event.topic);
+  line("type", event.type);
+  line("aggregate_type", event.aggregate_type);
+  line("aggregate_id", event.aggregate_id);
+  number("version", event.version);
+  line("key", event.key);
+  line("content_type", event.content_type);
+  line("routing_key", event.routing_key);
+  line("schema_id", event.schema_id);
+  number("schema_version", event.schema_version);
+  time("occurred_at", event.occurred_at);
+  time("not_before", event.not_before);
+  time("expires_at", event.expires_at);
+  number("attempts_max", event.attempts_max);
+  line("dedup_key", event.dedup_key);
+  line("headers", event.headers);
+  line("metadata", event.metadata);
+  return text;
+}
+
+std::string standing_text(const UndeliveredView& view) {
+  std::string text =
+      fmt::format("{:<29}since {}, {}", "", to_rfc3339(view.since), counted(view.row.attempts, "attempt"));
+  if (view.redrives > 0) text += fmt::format(", {}", counted(view.redrives, "redrive"));
+  if (view.edited) text += ", edited";
+  if (view.due) text += fmt::format(", next try {}", to_rfc3339(*view.due));
+  text += '\n';
+  if (!view.row.error.empty()) text += fmt::format("{:<29}{}\n", "", harmless(view.row.error));
+  return text;
+}
+
+std::string destination_text(const EventAtDestination& at, const UndeliveredView* view) {
+  std::string text = fmt::format("{:<27}  {} at {}\n", at.settled_at ? to_rfc3339(*at.settled_at) : "-", at.state,
+                                 harmless(at.destination));
+  if (view != nullptr) text += standing_text(*view);
+  for (const auto& attempt : at.attempts)
+    text += fmt::format("{}    attempt {}: {}{}{}\n", to_rfc3339(attempt.at), attempt.number,
+                        to_string(attempt.outcome), attempt.error.empty() ? "" : ": ", harmless(attempt.error));
+  return text;
+}
+
+void write_destination(JsonWriter& json, const EventAtDestination& at, const UndeliveredView* view) {
+  json.begin_object().field("destination", at.destination).field("state", at.state).field("settled_at", at.settled_at);
+  json.name("undelivered");
+  if (view != nullptr) {
+    json.begin_object();
+    write_standing(json, *view);
+    json.end_object();
+  } else {
+    json.null();
+  }
+  json.name("attempts").begin_list();
+  for (const auto& attempt : at.attempts)
+    json.begin_object()
+        .field("number", attempt.number)
+        .field("at", attempt.at)
+        .field("outcome", to_string(attempt.outcome))
+        .field("error", attempt.error)
+        .end_object();
+  json.end_list().end_object();
+}
+
+}  // namespace
+
+std::string event_json(EventView event, bool with_payload) {
+  if (!with_payload) {
+    event.payload = {};
+    event.payload_is_json = true;  // Nothing to encode.
+  }
+  std::string json;
+  append_event_json(json, event);
+  return json;
+}
+
+void write_standing(JsonWriter& json, const UndeliveredView& view) {
+  json.field("standing", to_string(view.row.standing)).field("since", view.since).field("due", view.due);
+  json.field("attempts", view.row.attempts).field("redrives", view.redrives).field("edited", view.edited);
+  json.field("error", view.row.error);
+}
+
+std::optional<Story> find_story(Inspector& inspector, const EventId& id) {
+  Story story;
+  UndeliveredFilter filter;
+  filter.ids = {id};
+  filter.limit = destinations_max;
+  story.undelivered = inspector.undelivered(filter);
+  if (auto told = inspector.find(id)) {
+    story.told = std::move(*told);
+    return story;
+  }
+  // The log may have been cleaned; a dead letter outlives it.
+  if (story.undelivered.events.empty()) return std::nullopt;
+  story.told.event = story.undelivered.events.front().event;
+  for (const auto& view : story.undelivered.events) {
+    EventAtDestination at;
+    at.destination = view.destination;
+    at.state = to_string(view.row.standing);
+    story.told.destinations.push_back(std::move(at));
+  }
+  return story;
+}
+
+std::string story_text(const Story& story, bool with_payload) {
+  const EventView& event = story.told.event;
+  std::string text = fields_text(event);
+  text += fmt::format("\n{}  written\n", to_rfc3339(event.created_at));
+  for (const auto& at : story.told.destinations) text += destination_text(at, undelivered_at(story, at.destination));
+  if (!with_payload) return text;
+  if (event.payload_is_json) return text + fmt::format("\n{}\n", event.payload);
+  return text + fmt::format("\n({} bytes that are not JSON; --json shows them in base64)\n", event.payload.size());
+}
+
+std::string story_json(const Story& story, bool with_payload) {
+  JsonWriter json;
+  json.begin_object().name("event").raw(event_json(story.told.event, with_payload));
+  json.name("destinations").begin_list();
+  for (const auto& at : story.told.destinations) write_destination(json, at, undelivered_at(story, at.destination));
+  json.end_list().end_object();
+  return json.take();
+}
+
+}  // namespace waybill::app
