@@ -195,11 +195,11 @@ Settings read_settings(config::Config& config) {
   Section root = config.root();
   read_store(root, settings);
   read_log(root.section("log"), settings);
-  read_alerts(root.section("alerts"), settings.alerts);
-  settings.alerts.retention = settings.retention;
   settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
   read_caretaker(root, settings);
+  read_alerts(root.section("alerts"), settings.alerts);
+  settings.alerts.retention = settings.retention;
   const RetryPolicy retry = read_retry(root.section("retry"), {});
   for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));
   for (const auto& destination : settings.destinations)
