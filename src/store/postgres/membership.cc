@@ -46,10 +46,10 @@ class PgMembership final : public Membership {
     if (!can_sleep_)
       database_->log.info("max_prepared_transactions is not 0: the relay polls instead of being told of news");
     connection_.script(filled_in("LISTEN {schema}_news; LISTEN {schema}_leases", "schema", database_->options.schema));
+    connection_.script(fmt::format("SET lock_timeout = {}", lock_wait().count()));
     // A relay that is stopped in its sleep lets go of the lock; one that is alive says something within its lease.
     if (connection_.server_version() >= 140000)
       connection_.script(fmt::format("SET idle_session_timeout = {}", std::max(relay_.lease, silence_max).count()));
-    connection_.script(fmt::format("SET lock_timeout = {}", lock_wait().count()));
   }
 
   Pulse beat(std::span<const std::string> destinations) override {
