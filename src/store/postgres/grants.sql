@@ -37,6 +37,10 @@ BEGIN
       -- To lock the row, as a follower does; the column has one value only.
       EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
+    IF suffix IN ('relay', 'operator') THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, '
+        '{schema}.note_timeline TO %I', role);
+    END IF;
     IF suffix = 'operator' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, '
         '{schema}.resume, {schema}.rewind, {schema}.forget TO %I', role);
@@ -46,3 +50,5 @@ END $$;
 REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.is_first FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
   {schema}.forget FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline
+  FROM PUBLIC;
