@@ -241,7 +241,7 @@ void PgUpkeep::sweep(const CleanOptions& options, Cleaned& cleaned) {
 // stop everybody else here.
 Anchored PgUpkeep::anchor(const Operation& operation, bool dry) {
   PgConnection line(database_->options.url, "anchor");
-  const PgQuery call = query("anchor", "SELECT needed, found, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
+  const PgQuery call = query("anchor", "SELECT needed, difference, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
   const PgRows rows = line.run(
       {&call,
        {dry ? "t" : "f", operation.id.to_string(), operation.by.empty() ? std::nullopt : std::optional(operation.by)}});

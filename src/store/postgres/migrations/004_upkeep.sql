@@ -174,7 +174,7 @@ END $$;
 CREATE FUNCTION {schema}.empty_slot(slot smallint, older_than interval) RETURNS text LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  found record;
+  candidate record;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE invalid_transaction_state
@@ -192,12 +192,12 @@ BEGIN
   IF NOT {schema}.lock_slot(empty_slot.slot, true) THEN
     RETURN 'busy';
   END IF;
-  SELECT s.* INTO found FROM {schema}.slots(empty_slot.older_than) s WHERE s.slot = empty_slot.slot;
-  IF found.state IS DISTINCT FROM 'old' OR EXISTS (SELECT FROM {schema}.holding(empty_slot.slot, 1)) THEN
+  SELECT s.* INTO candidate FROM {schema}.slots(empty_slot.older_than) s WHERE s.slot = empty_slot.slot;
+  IF candidate.state IS DISTINCT FROM 'old' OR EXISTS (SELECT FROM {schema}.holding(empty_slot.slot, 1)) THEN
     RETURN 'needed';
   END IF;
   PERFORM {schema}.keep(empty_slot.slot, 9223372036854775807);
-  INSERT INTO {schema}.cleaned AS c (xid, seq, at) VALUES (found.last_xid, found.last_seq, clock_timestamp())
+  INSERT INTO {schema}.cleaned AS c (xid, seq, at) VALUES (candidate.last_xid, candidate.last_seq, clock_timestamp())
   ON CONFLICT (one) DO UPDATE
   SET xid = CASE WHEN c.xid > excluded.xid THEN c.xid ELSE excluded.xid END, seq = greatest(c.seq, excluded.seq),
       at = excluded.at;
@@ -296,7 +296,7 @@ END $$;
 -- events: what is still to be sent, to all destinations together.
 CREATE FUNCTION {schema}.anchor(
   dry boolean DEFAULT true, operation uuid DEFAULT NULL, by text DEFAULT NULL,
-  OUT needed boolean, OUT found text, OUT events bigint)
+  OUT needed boolean, OUT difference text, OUT events bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -334,7 +334,7 @@ BEGIN
         AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
       LIMIT 1) e);
 
-  found := concat_ws('; ',
+  difference := concat_ws('; ',
     CASE WHEN was.system_identifier <> here.system_identifier THEN 'another cluster' END,
     CASE WHEN was.system_identifier = here.system_identifier AND was.database <> here.database
          THEN 'another database' END,
@@ -344,7 +344,7 @@ BEGIN
     CASE WHEN was.system_identifier = here.system_identifier AND was.database = here.database AND copied_rows
          THEN 'the tables were restored from a dump' END,
     CASE WHEN renumber THEN 'transaction numbers that this server has not come to yet' END);
-  needed := found <> '';
+  needed := difference <> '';
   SELECT count(*) INTO events FROM {schema}.event e JOIN {schema}.place p ON p.shard = e.shard
   WHERE {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
      OR NOT (pg_visible_in_snapshot(e.xid, p.settled)
@@ -411,7 +411,7 @@ BEGIN
       born = pg_current_xact_id();
   INSERT INTO {schema}.operation (id, kind, by, login, destination, details, events)
   VALUES (coalesce(anchor.operation, {schema}.new_id()), 'anchor', coalesce(anchor.by, session_user), session_user, '',
-          jsonb_build_object('found', found, 'renumbered', renumber), anchor.events)
+          jsonb_build_object('difference', difference, 'renumbered', renumber), anchor.events)
   ON CONFLICT DO NOTHING;
   PERFORM pg_notify('{schema}_leases', '');
 END $$;
