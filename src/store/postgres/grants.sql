@@ -28,6 +28,9 @@ BEGIN
       EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
     END IF;
+    -- They refuse, and say what to do instead.
+    EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
+      role);
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);

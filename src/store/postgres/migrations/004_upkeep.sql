@@ -57,13 +57,15 @@ CREATE INDEX dedup_by_time ON {schema}.dedup (created_at);
 CREATE INDEX attempt_by_time ON {schema}.attempt (at);
 
 -- Where each destination is in each shard. An event is settled there if it is visible in `settled`, or visible in
--- `walking` with a seq up to `upto`.
+-- `walking` with a seq up to `upto`. "BETWEEN" and not "=": else the order is that of id alone, and the planner walks back
+-- through the rows of all destinations for one that has been quiet.
 CREATE VIEW {schema}.place AS
 SELECT l.destination, l.shard, coalesce(c.settled, '3:3:') AS settled, c.walking, c.upto, c.id AS cursor, c.settled_at
 FROM {schema}.lease l
 LEFT JOIN LATERAL (
-  SELECT c.* FROM {schema}.cursor c WHERE c.destination = l.destination AND l.shard = ANY (c.shards)
-  ORDER BY c.destination, c.id DESC LIMIT 1) c ON true;
+  SELECT c.* FROM {schema}.cursor c
+  WHERE c.destination BETWEEN l.destination AND l.destination AND l.shard = ANY (c.shards)
+  ORDER BY c.destination DESC, c.id DESC LIMIT 1) c ON true;
 
 -- The slots that hold something. Age is told by the events, not by the clock's laps: so a slot into which the clock came
 -- again before it was emptied is as young as the youngest in it. state: 'written' (the clock is in it, or about to be),
@@ -71,7 +73,8 @@ LEFT JOIN LATERAL (
 CREATE FUNCTION {schema}.slots(
   older_than interval, OUT slot smallint, OUT first_seq bigint, OUT last_seq bigint, OUT last_xid xid8,
   OUT oldest timestamptz, OUT newest timestamptz, OUT state text, OUT laps boolean)
-RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
   now timestamptz := clock_timestamp();
   seconds bigint;
@@ -110,7 +113,8 @@ END $$;
 -- Who has not settled all of a slot, and how many events of it, about: `most` a shard at most.
 CREATE FUNCTION {schema}.holding(
   slot smallint, most bigint, OUT destination text, OUT events bigint, OUT oldest timestamptz)
-RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
   RETURN QUERY EXECUTE format($q$
     SELECT p.destination, sum(h.events)::bigint, min(h.oldest)
@@ -139,6 +143,9 @@ SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   copied bigint;
 BEGIN
+  -- Under the lock of whoever calls: nothing may be planned anew by what the statistics happen to say.
+  PERFORM set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
+          set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
   EXECUTE format($q$
     INSERT INTO {schema}.kept
     SELECT e.*
