@@ -122,7 +122,10 @@ def check_functions(relative, lines, problems):
     start = None
     for number, line in enumerate(lines, 1):
         if start is None and re.match(r"^( {0,2})[A-Za-z~:].*\) ?(const|override|noexcept|final| )*\{$", line):
-            if not re.match(r"^ *(class|struct|namespace|enum|if|for|while|switch|TEST|RC_GTEST)", line):
+            # A lambda that is an argument ends in "});".
+            if "](" not in line and not re.match(
+                r"^ *(class|struct|namespace|enum|if|for|while|switch|TEST|RC_GTEST)", line
+            ):
                 start = (number, len(line) - len(line.lstrip()))
         elif start and line == " " * start[1] + "}":
             if number - start[0] > FUNCTION_LINES_MAX:

@@ -1,7 +1,9 @@
 #pragma once
 
+#include <atomic>
 #include <functional>
 #include <initializer_list>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,5 +42,12 @@ enum class LogFormat { logfmt, json };
 
 // Writes lines of at least `least` to the standard error output, one write per line.
 Log stderr_log(LogLevel least, LogFormat format);
+
+// May be changed while it is in use.
+struct LogChoice {
+  std::atomic<LogLevel> least{LogLevel::info};
+  std::atomic<LogFormat> format{LogFormat::logfmt};
+};
+Log stderr_log(std::shared_ptr<const LogChoice> choice);
 
 }  // namespace waybill

@@ -18,7 +18,7 @@ enum class Failover : std::uint8_t {
 
 struct PostgresOptions {
   std::string url;  // As libpq takes it: a postgresql:// URL or "host=… dbname=…"; PG* variables count.
-  std::string schema = "waybill";  // ^[a-z_][a-z0-9_]{0,62}$
+  std::string schema = "waybill";  // ^[a-z_][a-z0-9_]{0,39}$
   // Fixed by the first migrate, ignored later: how many ways the log is split, and how long events are kept
   // at least.
   int shards = 16;

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -31,6 +33,8 @@ struct Match {
   std::vector<std::string> type{};
   std::vector<std::string> tenant{};
   std::vector<std::string> aggregate_type{};
+
+  friend bool operator==(const Match&, const Match&) = default;
 };
 
 // Where a destination that the store has never seen begins.
@@ -82,16 +86,54 @@ struct RelayOptions {
   void validate() const;  // Throws Error(fix_config) that names the value and its range.
 };
 
-// What a relay has done since it was made.
+// How often something took how long.
+struct Latency {
+  struct Bucket {
+    std::chrono::microseconds upto{};  // and longer than the bucket before
+    std::uint64_t count = 0;
+  };
+  std::vector<Bucket> buckets{};
+  std::uint64_t count = 0;  // Also of what took longer than the last bucket.
+  std::chrono::microseconds sum{};
+};
+
+// A destination is away, or seems to be: nothing goes there until the next try, and no event is blamed.
+struct BreakerState {
+  bool open = false;
+  std::string reason{};            // For people. Empty unless open.
+  std::optional<Time> next_try{};  // None unless open.
+};
+
+// What a relay has done for a destination since it was made.
 struct RelayCounts {
   std::uint64_t delivered = 0;
-  std::uint64_t skipped = 0;  // Matched by no rule of the destination.
-  std::uint64_t failed = 0;   // Attempts that were not delivered.
+  std::uint64_t skipped = 0;                             // Matched by no rule of the destination.
+  std::uint64_t failed = 0;                              // Attempts that did not deliver,
+  std::map<Outcome::Kind, std::uint64_t> failed_with{};  // and what they came to instead.
+  std::uint64_t dead = 0;                                // Events given up; not those buried with their key.
+  Latency latency{};  // From when an event was written, or was not to go before, until it was delivered.
+
+  // And how it stands now.
+  std::chrono::microseconds lag{};  // What the last delivery has added to the latency.
+  std::size_t leases = 0;
+  BreakerState breaker{};
+};
+
+// How a relay is, as its own threads see it.
+struct RelayHealth {
+  bool running = false;
+  bool store_up = false;                   // The store has answered the last heartbeat.
+  std::chrono::milliseconds since_beat{};  // Since the last one that was answered, or since the start.
+  std::chrono::milliseconds since_turn{};  // Since the keeper last looked around.
+  std::chrono::milliseconds lease{};
+
+  // Do its threads turn? Also while the store is away; false means that only a restart helps.
+  bool alive() const;
 };
 
 // A Relay moves events from a store to sinks: claim, publish, settle; at least once, in order per key.
-// run(), step() and drain() are one thread's affair; hint(), counts() and run()'s stop token are anybody's.
-// `store` and `clock` must outlive it.
+// run(), step() and drain() are one thread's affair, and may be called again after they have returned; hint(),
+// counts(), health() and run()'s stop token are anybody's, and wait for nobody. `store` and `clock` must outlive it.
 class Relay {
  public:
   Relay(Store& store, RelayOptions options, Log log = {}, const Clock& clock = system_clock());
@@ -118,6 +160,7 @@ class Relay {
   void hint() noexcept;
 
   RelayCounts counts(const std::string& destination) const;
+  RelayHealth health() const;
 
  private:
   class Impl;

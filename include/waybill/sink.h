@@ -49,7 +49,7 @@ class Sink {
   // After an outage: can it be reached again? `delivered` for yes. The default finds out by the next event.
   virtual Outcome probe(Steady deadline);
 
-  // Lets go of everything by `deadline`.
+  // Lets go of everything by `deadline`. May be submitted to again afterwards, as if it was new.
   virtual void close(Steady deadline);
 };
 

@@ -9,7 +9,7 @@
 namespace waybill {
 
 // The newest version of the tables that this library knows.
-inline constexpr int sqlite_schema_version = 1;
+inline constexpr int sqlite_schema_version = 2;
 
 struct SqliteOptions {
   std::string path{};        // The application's own database file: the log lives in it.
@@ -17,7 +17,8 @@ struct SqliteOptions {
 };
 
 // A store in an SQLite file. The tables are made by Schema::migrate(), which also turns on the write-ahead
-// log. One relay at a time works on a file; a second one is refused.
+// log. Files that it makes are for their owner alone (0600). One relay at a time works on a file; a second one is
+// refused until the first has left or its store object is gone.
 std::unique_ptr<Store> sqlite_store(SqliteOptions options, Log log = {});
 
 }  // namespace waybill

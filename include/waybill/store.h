@@ -153,7 +153,7 @@ struct Fetched {
   };
   std::vector<Item> items{};
   std::map<std::int32_t, std::chrono::milliseconds>
-      next_due{};  // Shards with events without a key that are not due yet.
+      next_due{};  // Shards with more events without a key: until the first is due.
   std::shared_ptr<const void> memory{};
 };
 
@@ -201,6 +201,15 @@ struct Pulse {
   bool news = false;                              // As poll().
 };
 
+// What a relay has found to be wrong with a destination, for people.
+struct Trouble {
+  std::string destination{};
+  std::string text{};  // Without secrets or payloads; at most trouble_bytes_max.
+
+  friend bool operator==(const Trouble&, const Trouble&) = default;
+};
+inline constexpr std::size_t trouble_bytes_max = 500;
+
 // A relay's life among other relays. Used by one thread.
 class Membership {
  public:
@@ -208,6 +217,9 @@ class Membership {
 
   // Says "I am alive, and serve these destinations" for another lease from now.
   virtual Pulse beat(std::span<const std::string> destinations) = 0;
+
+  // From the next beat() on these troubles, and no others, are shown with this relay (RelayStatus::troubles).
+  virtual void report(std::span<const Trouble> /*troubles*/) {}
 
   // Takes free leases; returns those won, with their new term.
   virtual std::vector<Lease> take(std::span<const Lease> free) = 0;
@@ -285,6 +297,7 @@ struct RelayStatus {
   bool alive = false;
   Time last_seen{};
   std::vector<std::string> destinations{};
+  std::vector<Trouble> troubles{};
   int shards_owned = 0;
 };
 

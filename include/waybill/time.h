@@ -16,6 +16,9 @@ class Clock {
   virtual ~Clock() = default;
   virtual Time now() const = 0;
   virtual Steady steady() const = 0;
+  // As steady(), but goes on while the machine is suspended: what others count meanwhile, such as a lease, is measured
+  // by it. Only to be compared with itself.
+  virtual Steady since_boot() const { return steady(); }
 };
 
 // The machine's own clocks. Lives as long as the process.

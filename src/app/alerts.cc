@@ -46,6 +46,11 @@ std::vector<Alert> alerts(const StoreStatus& status, const std::vector<std::stri
       add("unowned", fmt::format("{} of {} shards have no relay", destination.shards - destination.shards_owned,
                                  destination.shards));
   }
+  for (const auto& relay : status.relays)
+    for (const auto& trouble : relay.troubles)
+      if (relay.alive)
+        found.push_back(
+            {"away", trouble.destination, fmt::format("relay {} waits for it: {}", relay.name, trouble.text)});
   return found;
 }
 

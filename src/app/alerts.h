@@ -16,7 +16,7 @@ struct AlertLimits {
 };
 
 struct Alert {
-  std::string name{};  // "late", "backlog", "no-relay", "unowned"; stable, for scripts.
+  std::string name{};  // "late", "backlog", "no-relay", "unowned", "away"; stable, for scripts.
   std::string destination{};
   std::string text{};
 };

@@ -81,5 +81,13 @@ TEST_F(AlertsTest, ShardsWithoutAnOwner) {
   EXPECT_EQ("unowned mail: 4 of 16 shards have no relay; ", found());
 }
 
+TEST_F(AlertsTest, ADestinationThatIsAway) {
+  status_.relays[0].name = "r1";
+  status_.relays[0].troubles = {{.destination = "mail", .text = "connection refused"}};
+  EXPECT_EQ("away mail: relay r1 waits for it: connection refused; ", found());
+  status_.relays[0].alive = false;
+  EXPECT_EQ("", found());
+}
+
 }  // namespace
 }  // namespace waybill::app

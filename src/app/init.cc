@@ -24,8 +24,8 @@ constexpr std::string_view text_before_store =
 )";
 
 constexpr std::string_view text_after_store = R"(
-# How long to wait before an event that failed is tried again: random, doubling from first_delay to max_delay.
-# retry = { first_delay = "1s", max_delay = "10m" }
+# How often an event that fails is tried, and how long to wait in between: random, doubling from first_delay to max_delay.
+# retry = { attempts = 12, first_delay = "1s", max_delay = "10m" }
 
 # log = { level = "info", format = "logfmt" }      # or "json"
 

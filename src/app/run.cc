@@ -1,4 +1,7 @@
+#include <functional>
 #include <memory>
+#include <optional>
+#include <thread>
 #include <vector>
 
 #include <fmt/format.h>
@@ -6,11 +9,15 @@
 #include "waybill/error.h"
 #include "waybill/relay.h"
 
+#include "admin/figures.h"
 #include "app/commands.h"
+#include "app/doors.h"
+#include "app/monitor.h"
+#include "app/notify.h"
+#include "app/reloads.h"
 #include "app/session.h"
 #include "app/signals.h"
-#include "http/server.h"
-#include "sink/stream/event_stream.h"
+#include "upkeep/caretaker.h"
 
 namespace waybill::app {
 namespace {
@@ -22,63 +29,130 @@ void prepare_schema(Store& store, bool may_migrate, const Log& log) {
   require_schema(store);
 }
 
+std::vector<std::string> names_of(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const auto& destination : settings.destinations)
+    if (destination.make_sink) names.push_back(destination.options.name);
+  return names;
+}
+
 void log_counts(const Relay& relay, const Settings& settings, const Log& log) {
-  for (const auto& destination : settings.destinations) {
-    if (!destination.make_sink) continue;
-    const RelayCounts counts = relay.counts(destination.options.name);
-    log.info("done", {{"destination", destination.options.name},
+  for (const auto& name : names_of(settings)) {
+    const RelayCounts counts = relay.counts(name);
+    log.info("done", {{"destination", name},
                       {"delivered", fmt::format("{}", counts.delivered)},
                       {"skipped", fmt::format("{}", counts.skipped)},
                       {"failed", fmt::format("{}", counts.failed)}});
   }
 }
 
-// The streams of the configuration, served as long as this lives; without any, nothing is listened on.
-class Streams {
+std::unique_ptr<Relay> make_relay(const Settings& settings, Store& store, const Log& log) {
+  auto relay = std::make_unique<Relay>(store, settings.relay, log);
+  for (const auto& destination : settings.destinations)
+    if (destination.make_sink) relay->add(destination.options, destination.make_sink());
+  return relay;
+}
+
+void choose(LogChoice& choice, const Settings& settings) {
+  choice.least = settings.log_level;
+  choice.format = settings.log_format;
+}
+
+// What works until a signal ends it: one relay after the other, each with the configuration of its time.
+class Service {
  public:
-  Streams(const Settings& settings, Store& store, const Log& log) {
-    for (const auto& destination : settings.destinations) {
-      if (destination.make_sink) continue;
-      if (!server_)
-        server_ = std::make_unique<http::Server>(
-            http::ServerOptions{.address = settings.listen.address, .port = settings.listen.port}, log);
-      streams_.push_back(std::make_unique<EventStream>(
-          StreamOptions{.name = destination.options.name, .match = destination.options.match},
-          [&store] { return store.follow(); }, log));
-      streams_.back()->add_to(*server_);
-      log.info("serving a stream", {{"url", fmt::format("{}stream/{}", server_->url(), destination.options.name)}});
+  Service(Store& store, Reloads& reloads, const Notifier& notifier, std::shared_ptr<LogChoice> choice, Log log)
+      : store_(store),
+        reloads_(reloads),
+        notifier_(notifier),
+        choice_(std::move(choice)),
+        log_(std::move(log)),
+        figures_(store),
+        monitor_(figures_),
+        doors_(store, monitor_, log_) {}
+
+  void run(Settings settings) {
+    doors_.open(settings);
+    const std::jthread figures([this](const std::stop_token& stop) { figures_.run(stop); });
+    auto relay = make_relay(settings, store_, log_);
+    while (true) {
+      work(*relay, settings);
+      log_counts(*relay, settings, log_);
+      relay.reset();
+      auto next = reloads_.next();
+      if (!next) return;
+      relay = begin(std::move(*next), settings);
     }
-    if (server_) server_->start();
   }
 
  private:
-  std::unique_ptr<http::Server> server_;
-  std::vector<std::unique_ptr<EventStream>> streams_;
+  void work(Relay& relay, const Settings& settings) {
+    Caretaker caretaker(store_, settings.caretaker, log_);
+    monitor_.look_at(relay, caretaker, names_of(settings));
+    const std::unique_ptr<Monitor, void (*)(Monitor*)> end(&monitor_, [](Monitor* monitor) { monitor->look_away(); });
+    const std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });
+    notifier_.ready();
+    relay.run(reloads_.round());
+  }
+
+  // The next relay; with the settings of the last one if the new ones turn out not to work.
+  std::unique_ptr<Relay> begin(Settings next, Settings& settings) {
+    std::unique_ptr<Relay> relay;
+    try {
+      relay = make_relay(next, store_, log_);
+      doors_.open(next);
+      settings = std::move(next);
+      choose(*choice_, settings);
+      log_.info("the new configuration holds");
+      return relay;
+    } catch (const Error& error) {
+      log_.error("the new configuration does not work: the old one stays", {{"error", error.what()}});
+    }
+    relay.reset();  // It may hold what the other needs.
+    reloads_.go_back_to(settings);
+    doors_.open(settings);
+    return make_relay(settings, store_, log_);
+  }
+
+  Store& store_;
+  Reloads& reloads_;
+  const Notifier& notifier_;
+  const std::shared_ptr<LogChoice> choice_;
+  const Log log_;
+  Figures figures_;
+  Monitor monitor_;
+  Doors doors_;
 };
+
+// Everything that is there now, then the end.
+int run_once(const Settings& settings, Store& store, const Signals& signals, const Log& log) {
+  const auto relay = make_relay(settings, store, log);
+  relay->drain(signals.stop_token());
+  log_counts(*relay, settings, log);
+  // To be stopped is how `run` ends; `run --once` has not done what it was asked for.
+  return signals.received() != 0 ? 128 + signals.received() : static_cast<int>(ExitCode::ok);
+}
 
 }  // namespace
 
 int run(const Sources& sources, const RunOptions& options) {
-  const Signals signals;
+  const Notifier notifier(sources.environment);
+  Reloads reloads(sources, notifier);
+  const Signals signals(options.once ? std::function<void()>() : [&] { reloads.ask(); });
   const Settings settings = load_settings(sources);
-  if (settings.destinations.empty())
-    throw Error(Remedy::fix_config, "there is no destination; add a [destinations.NAME] to the configuration");
-  const Log log = stderr_log(settings.log_level, settings.log_format);
+  require_destinations(settings);
+  const auto choice = std::make_shared<LogChoice>();
+  choose(*choice, settings);
+  const Log log = stderr_log(choice);
   const auto store = open_store(settings, log);
   prepare_schema(*store, options.migrate || is_embedded(settings), log);
+  if (options.once) return run_once(settings, *store, signals, log);
 
-  Relay relay(*store, settings.relay, log);
-  for (const auto& destination : settings.destinations)
-    if (destination.make_sink) relay.add(destination.options, destination.make_sink());
-  const Streams streams(settings, *store, log);
-  if (options.once) {
-    relay.drain(signals.stop_token());
-  } else {
-    relay.run(signals.stop_token());
-  }
-  log_counts(relay, settings, log);
-  // To be stopped is how `run` ends; `run --once` has not done what it was asked for.
-  return options.once && signals.received() != 0 ? 128 + signals.received() : static_cast<int>(ExitCode::ok);
+  Service service(*store, reloads, notifier, choice, log);
+  const std::stop_callback on_signal(signals.stop_token(), [&] { reloads.end(); });
+  reloads.begin(settings, log);
+  service.run(settings);
+  return static_cast<int>(ExitCode::ok);
 }
 
 }  // namespace waybill::app

@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "config/section.h"
+#include "enqueue/schema_name.h"
 
 namespace waybill::app {
 namespace {
@@ -21,16 +22,16 @@ constexpr std::array log_levels{Choice<LogLevel>{"debug", LogLevel::debug}, Choi
 constexpr std::array log_formats{Choice<LogFormat>{"logfmt", LogFormat::logfmt},
                                  Choice<LogFormat>{"json", LogFormat::json}};
 constexpr std::array starts{Choice<Start>{"beginning", Start::beginning}, Choice<Start>{"now", Start::now}};
+constexpr std::array dead_policies{Choice<OnDead>{"continue", OnDead::go_on}, Choice<OnDead>{"block", OnDead::block},
+                                   Choice<OnDead>{"bury-key", OnDead::bury_key}};
+constexpr std::array unknown_policies{Choice<OnUnknown>{"resend", OnUnknown::resend},
+                                      Choice<OnUnknown>{"hold", OnUnknown::hold}};
 
 constexpr std::size_t name_bytes_max = 63;
 
 bool is_word(std::string_view text, std::string_view first, std::string_view rest) {
   return !text.empty() && text.size() <= name_bytes_max && first.find(text[0]) != std::string_view::npos &&
          text.find_first_not_of(rest) == std::string_view::npos;
-}
-
-bool is_schema_name(std::string_view text) {
-  return is_word(text, "abcdefghijklmnopqrstuvwxyz_", "abcdefghijklmnopqrstuvwxyz_0123456789");
 }
 
 bool is_destination_name(std::string_view text) {
@@ -41,13 +42,33 @@ void read_store(Section& root, Settings& settings) {
   settings.store = root.url("store", "", R"(Where events rest: "postgresql://user@host/database" or "sqlite:FILE")");
   if (const auto problem = store_url_problem(settings.store); !problem.empty()) root.refuse("store", problem);
   settings.schema = root.text("schema", settings.schema, "PostgreSQL schema of the tables");
-  if (!is_schema_name(settings.schema))
-    root.refuse("schema", "must be 1 to 63 of a-z, 0-9 and _, not beginning with a digit");
+  if (!is_schema_name(settings.schema)) root.refuse("schema", std::string(schema_name_rule));
   settings.shards = static_cast<int>(root.integer("shards", settings.shards, {1, 256},
                                                   "Ways the log is split; fixed by the first migrate (PostgreSQL)"));
-  const auto retention = root.duration("retention", settings.retention, {1h, 24h * 3650},
-                                       "How long events are kept at least; fixed by the first migrate (PostgreSQL)");
-  settings.retention = std::chrono::ceil<std::chrono::hours>(retention);
+}
+
+// What is kept for ever is kept for longer than anybody's clock has counted.
+constexpr std::chrono::hours for_ever = 24h * 36'500;
+
+void read_caretaker(Section& root, Settings& settings) {
+  constexpr config::Range<Section::Duration> range{1h, 24h * 3650};
+  CleanOptions& clean = settings.caretaker.clean;
+  const auto retention = root.duration_or_off(
+      "retention", settings.retention, range,
+      "How long events are kept at least, or \"off\": for ever; PostgreSQL's parts are fixed by the first migrate");
+  settings.retention = std::nullopt;
+  if (retention) settings.retention = std::chrono::ceil<std::chrono::hours>(*retention);
+  clean.events_older_than = settings.retention.value_or(for_ever);
+  const auto seconds = [&](const char* key, std::chrono::seconds fallback, std::string_view about) {
+    return std::chrono::ceil<std::chrono::seconds>(root.duration(key, fallback, range, about));
+  };
+  clean.dead_older_than =
+      seconds("retention_dead", clean.dead_older_than, "How long dead letters are kept after that they died");
+  clean.dedup_older_than = seconds("retention_dedup", clean.dedup_older_than, "How long a dedup key is remembered");
+  clean.archive_to = root.text("archive", clean.archive_to,
+                               "Folder that gets each event, as JSON lines, before it is removed; empty: none");
+  settings.caretaker.interval = root.duration("clean_interval", settings.caretaker.interval, {1s, 24h},
+                                              "How often what is old is removed, about");
 }
 
 void read_log(Section log, Settings& settings) {
@@ -79,8 +100,10 @@ RetryPolicy read_retry(Section retry, RetryPolicy fallback) {
                                       "Wait before the second attempt, at most; doubles from then on");
   policy.max_delay = retry.duration("max_delay", fallback.max_delay, {1ms, 24h * 7}, "Longest wait between attempts");
   if (policy.first_delay > policy.max_delay) retry.refuse("max_delay", "must not be shorter than first_delay");
-  const auto attempts = retry.limit("attempts", std::nullopt, {1, 1'000'000}, "Attempts, the first included");
-  if (attempts) retry.warn("attempts", "does not count yet: this version tries until an event is delivered");
+  const auto fallback_attempts = fallback.attempts > 0 ? std::optional<std::int64_t>(fallback.attempts) : std::nullopt;
+  policy.attempts = static_cast<int>(
+      retry.limit("attempts", fallback_attempts, {1, 1'000'000}, "Attempts, the first included; or \"unlimited\"")
+          .value_or(0));
   return policy;
 }
 
@@ -96,7 +119,9 @@ Match read_match(Section section) {
 // "127.0.0.1:8780", "[::1]:8780"
 Listen read_listen(Section& root, const Listen& fallback) {
   const std::string text = root.text("listen", fmt::format("{}:{}", fallback.address, fallback.port),
-                                     "Address and port of pages and streams; loopback only");
+                                     "Address and port of metrics and streams; loopback only; or \"off\"");
+  const bool given = root.has("listen");
+  if (text == "off") return {.off = true, .given = given};
   const auto colon = text.rfind(':');
   unsigned port = 0;
   const char* end = text.data() + text.size();
@@ -106,10 +131,24 @@ Listen read_listen(Section& root, const Listen& fallback) {
     root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\"");
     return fallback;
   }
-  Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port)};
+  Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port), .given = given};
   if (listen.address.starts_with('[') && listen.address.ends_with(']'))
     listen.address = listen.address.substr(1, listen.address.size() - 2);
   return listen;
+}
+
+void read_failure(Section& section, DestinationOptions& options) {
+  options.on_dead = section.choice("on_dead", options.on_dead, dead_policies,
+                                   "What becomes of a key when one of its events is given up");
+  options.on_unknown =
+      section.choice("on_unknown", options.on_unknown, unknown_policies,
+                     "What becomes of an event that may have arrived: resend (at least once), hold (at "
+                     "most once)");
+  options.blocked_per_key_max =
+      section.integer("blocked_per_key_max", options.blocked_per_key_max, {1, 100'000'000},
+                      "Events of one key that may wait behind a failed one; then the shard stands still");
+  options.blocked_max =
+      section.integer("blocked_max", options.blocked_max, {1, 100'000'000}, "The same for all keys of one relay");
 }
 
 Destination read_destination(Section& section, const RetryPolicy& retry) {
@@ -123,6 +162,7 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
   destination.options.start =
       section.choice("start", destination.options.start, starts, "Where it begins when the store has never seen it");
   destination.options.retry = read_retry(section.section("retry"), retry);
+  read_failure(section, destination.options);
   if (destination.type.empty()) {
     section.ignore_rest();
   } else {
@@ -140,8 +180,12 @@ Settings read_settings(config::Config& config) {
   read_log(root.section("log"), settings);
   settings.listen = read_listen(root, settings.listen);
   read_relay(root, settings.relay);
+  read_caretaker(root, settings);
   const RetryPolicy retry = read_retry(root.section("retry"), {});
   for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));
+  for (const auto& destination : settings.destinations)
+    if (destination.type == stream_type && settings.listen.off)
+      root.refuse("listen", fmt::format("is off, but destination '{}' is a stream", destination.options.name));
   config.finish();
   settings.relay.validate();
   return settings;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 
 #include "app/wiring.h"
 #include "config/config.h"
+#include "upkeep/caretaker.h"
 
 namespace waybill::app {
 
@@ -19,10 +21,16 @@ struct Destination {
   MakeSink make_sink{};  // None: a stream, which clients read from the log by themselves.
 };
 
-// Where pages and streams are served; loopback only.
+// Where metrics and streams are served; loopback only.
 struct Listen {
   std::string address = "127.0.0.1";
   std::uint16_t port = 8780;
+  bool off = false;
+  bool given = false;  // Somebody has set it, and so counts on it.
+
+  friend bool operator==(const Listen& a, const Listen& b) {
+    return a.off == b.off && (a.off || (a.address == b.address && a.port == b.port));
+  }
 };
 
 // Everything the configuration says, checked.
@@ -30,11 +38,12 @@ struct Settings {
   std::string store{};  // May hold a password: show it by Store::describe() only.
   std::string schema = "waybill";
   int shards = 16;
-  std::chrono::hours retention{24 * 7};
+  std::optional<std::chrono::hours> retention{24 * 7};  // None: events are kept for ever.
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;
   Listen listen{};
   RelayOptions relay{};
+  CaretakerOptions caretaker{};
   std::vector<Destination> destinations{};
 };
 

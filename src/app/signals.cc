@@ -1,6 +1,7 @@
 #include "app/signals.h"
 
 #include <csignal>
+#include <utility>
 
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -11,11 +12,12 @@
 namespace waybill::app {
 namespace {
 
-int block_and_open() {
+int block_and_open(bool hangup) {
   sigset_t set;
   sigemptyset(&set);
   sigaddset(&set, SIGTERM);
   sigaddset(&set, SIGINT);
+  if (hangup) sigaddset(&set, SIGHUP);
   WAYBILL_ASSERT(::pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   std::signal(SIGPIPE, SIG_IGN);
   const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
@@ -25,7 +27,8 @@ int block_and_open() {
 
 }  // namespace
 
-Signals::Signals() : fd_(block_and_open()), thread_([this] { listen(); }) {}
+Signals::Signals(std::function<void()> on_hangup)
+    : on_hangup_(std::move(on_hangup)), fd_(block_and_open(on_hangup_ != nullptr)), thread_([this] { listen(); }) {}
 
 Signals::~Signals() {
   over_ = true;
@@ -40,6 +43,10 @@ void Signals::listen() {
     signalfd_siginfo info{};
     if (::read(fd_, &info, sizeof info) != sizeof info) continue;
     const int signal = static_cast<int>(info.ssi_signo);
+    if (signal == SIGHUP) {
+      on_hangup_();
+      continue;
+    }
     if (received_.exchange(signal) != 0) ::_exit(128 + signal);
     say("stopping; the same signal again ends it at once");
     stop_.request_stop();

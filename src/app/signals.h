@@ -1,6 +1,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <stop_token>
 #include <thread>
 
@@ -8,11 +9,12 @@
 
 namespace waybill::app {
 
-// Turns SIGTERM and SIGINT into a stop token; the second one ends the process at once. SIGPIPE is ignored.
+// Turns SIGTERM and SIGINT into a stop token; the second one ends the process at once. SIGHUP calls `on_hangup`, on a
+// thread of its own; without one it ends the process, as it does by default. SIGPIPE is ignored.
 // Make it before any other thread is started: threads inherit which signals are blocked.
 class Signals {
  public:
-  Signals();
+  explicit Signals(std::function<void()> on_hangup = {});
   ~Signals();
   Signals(const Signals&) = delete;
   Signals& operator=(const Signals&) = delete;
@@ -24,6 +26,7 @@ class Signals {
  private:
   void listen();
 
+  const std::function<void()> on_hangup_;
   std::stop_source stop_;
   std::atomic<int> received_ = 0;
   std::atomic<bool> over_ = false;

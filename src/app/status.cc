@@ -42,7 +42,7 @@ std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) 
   text += '\n' + relays.text();
   if (!found.empty()) text += '\n';
   for (const auto& alert : found)
-    text += fmt::format("{} {}: {}\n", paint(Colour::red, "alert"), harmless(alert.destination), alert.text);
+    text += fmt::format("{} {}: {}\n", paint(Colour::red, "alert"), harmless(alert.destination), harmless(alert.text));
   return text;
 }
 
@@ -69,6 +69,9 @@ void write_relay(JsonWriter& json, const RelayStatus& relay) {
   json.field("last_seen", relay.last_seen).field("shards_owned", relay.shards_owned);
   json.name("destinations").begin_list();
   for (const auto& name : relay.destinations) json.value(name);
+  json.end_list().name("troubles").begin_list();
+  for (const auto& trouble : relay.troubles)
+    json.begin_object().field("destination", trouble.destination).field("text", trouble.text).end_object();
   json.end_list().end_object();
 }
 

@@ -76,9 +76,11 @@ std::unique_ptr<Store> open_store(const Settings& settings, Log log) {
     options.path = settings.store.substr(sqlite_scheme.size());
     return sqlite_store(std::move(options), std::move(log));
   }
-  return postgres_store(
-      {.url = settings.store, .schema = settings.schema, .shards = settings.shards, .retention = settings.retention},
-      std::move(log));
+  return postgres_store({.url = settings.store,
+                         .schema = settings.schema,
+                         .shards = settings.shards,
+                         .retention = settings.retention.value_or(*Settings{}.retention)},
+                        std::move(log));
 }
 
 std::vector<SchemaVersion> schema_versions() {

@@ -86,11 +86,18 @@ void Log::error(std::string_view text, std::initializer_list<LogField> fields) c
 }
 
 Log stderr_log(LogLevel least, LogFormat format) {
-  return Log([least, format](LogLevel level, std::string_view text, std::span<const LogField> fields) {
-    if (level < least) return;
+  auto choice = std::make_shared<LogChoice>();
+  choice->least = least;
+  choice->format = format;
+  return stderr_log(std::move(choice));
+}
+
+Log stderr_log(std::shared_ptr<const LogChoice> choice) {
+  return Log([choice = std::move(choice)](LogLevel level, std::string_view text, std::span<const LogField> fields) {
+    if (level < choice->least) return;
     const Time now = system_clock().now();
-    write_all(STDERR_FILENO,
-              format == LogFormat::json ? json_line(level, text, fields, now) : logfmt_line(level, text, fields, now));
+    write_all(STDERR_FILENO, choice->format == LogFormat::json ? json_line(level, text, fields, now)
+                                                               : logfmt_line(level, text, fields, now));
   });
 }
 

@@ -187,6 +187,15 @@ std::optional<std::int64_t> Section::limit(std::string_view key, std::optional<s
   return std::nullopt;
 }
 
+std::optional<Section::Duration> Section::duration_or_off(std::string_view key, std::optional<Duration> fallback,
+                                                          Range<Duration> range, std::string_view about) {
+  const Node* node = ask(key);
+  const bool off = node != nullptr ? node->kind == Node::Kind::text && node->text == "off" : !fallback;
+  if (!off) return duration(key, fallback.value_or(range.most), range, about);
+  show(key, node, toml_text("off"), about);
+  return std::nullopt;
+}
+
 bool Section::boolean(std::string_view key, bool fallback, std::string_view about) {
   const Node* node = ask(key);
   std::optional<bool> value = fallback;

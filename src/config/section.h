@@ -42,6 +42,9 @@ class Section {
                                     Range<std::int64_t> range, std::string_view about);
   bool boolean(std::string_view key, bool fallback, std::string_view about);
   Duration duration(std::string_view key, Duration fallback, Range<Duration> range, std::string_view about);
+  // A duration, or "off": nothing.
+  std::optional<Duration> duration_or_off(std::string_view key, std::optional<Duration> fallback, Range<Duration> range,
+                                          std::string_view about);
   std::int64_t byte_size(std::string_view key, std::int64_t fallback, Range<std::int64_t> range,
                          std::string_view about);
   // One text, or a list of them.

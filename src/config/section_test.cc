@@ -163,6 +163,19 @@ TEST_F(SectionTest, ASecretIsGivenOnce) {
       problems(config));
 }
 
+TEST_F(SectionTest, ADurationMayBeOff) {
+  using namespace std::chrono_literals;
+  write("a = \"off\"\nb = \"2h\"\nc = \"never\"\n");
+  Config config = load();
+  Section root = config.root();
+  EXPECT_FALSE(root.duration_or_off("a", 1h, {1h, 9h}, ""));
+  EXPECT_EQ(2h, root.duration_or_off("b", std::nullopt, {1h, 9h}, ""));
+  root.duration_or_off("c", 1h, {1h, 9h}, "");
+  EXPECT_FALSE(root.duration_or_off("d", std::nullopt, {1h, 9h}, ""));
+  EXPECT_EQ("\"off\"", config.settings()[0].value);
+  EXPECT_THAT(problems(config), HasSubstr("waybill.toml:3:1: c: "));
+}
+
 TEST_F(SectionTest, OwnersCanRefuseAValue) {
   write("shards = 3\n");
   Config config = load();

@@ -10,30 +10,12 @@
 #include "waybill/error.h"
 
 #include "enqueue/columns.h"
+#include "enqueue/database_error.h"
 
 namespace waybill {
 namespace {
 
 using Result = std::unique_ptr<PGresult, decltype(&PQclear)>;
-
-Remedy remedy_of(std::string_view state) {
-  const std::string_view kind = state.substr(0, 2);
-  if (kind == "08" || kind == "53" || kind == "57" || state == "40001" || state == "40P01" || state == "55P03")
-    return Remedy::retry;
-  return kind == "22" || kind == "23" ? Remedy::fix_input : Remedy::fix_config;
-}
-
-// Only the primary message: the details of a failed check would show the row, payload and all.
-[[noreturn]] void fail(PGconn* connection, const PGresult* result) {
-  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-  const char* message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-  if (!state) throw Error(Remedy::retry, fmt::format("enqueue: {}", PQerrorMessage(connection)));
-  const std::string_view code = state;
-  std::string_view remedy;
-  if (code == "42P01" || code == "3F000") remedy = "; run 'waybill migrate' on this database";
-  if (code == "42501") remedy = "; grant this user the role waybill_enqueue";
-  throw Error(remedy_of(code), fmt::format("enqueue: {}{}", message ? message : "failed", remedy));
-}
 
 Result run(PGconn* connection, const Statement& statement) {
   std::vector<const char*> values;
@@ -48,7 +30,8 @@ Result run(PGconn* connection, const Statement& statement) {
                              lengths.data(), formats.data(), 0),
                 &PQclear);
   const ExecStatusType status = PQresultStatus(result.get());
-  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) fail(connection, result.get());
+  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK)
+    throw postgres_error("enqueue", connection, result.get());
   return result;
 }
 
@@ -64,28 +47,6 @@ EventId first_id(PGconn* connection, const Event& event, const std::string& sche
 
 std::string key_of(const Event& event) {
   return !event.key.empty() ? event.key : event.aggregate.type + '/' + event.aggregate.id;
-}
-
-// A lock for each key, in the order of the locks' own numbers: two calls cannot wait for each other.
-void lock_keys(PGconn* connection, std::span<const Event> events) {
-  std::set<std::pair<std::string, std::string>> keys;
-  for (const Event& event : events)
-    if (!event.key.empty() || !event.aggregate.type.empty()) keys.insert({event.tenant, key_of(event)});
-  if (keys.empty()) return;
-  Statement statement;
-  std::string rows;
-  for (const auto& [tenant, key] : keys) {
-    statement.parameters.push_back({.value = tenant});
-    statement.parameters.push_back({.value = key});
-    const std::size_t count = statement.parameters.size();
-    rows += fmt::format("{}(${}::text, ${}::text)", rows.empty() ? "" : ", ", count - 1, count);
-  }
-  statement.sql = fmt::format(
-      "SELECT pg_advisory_xact_lock(k.number) FROM (SELECT DISTINCT hashtextextended(v.key, "
-      "hashtextextended(v.tenant, 1)) "
-      "AS number FROM (VALUES {}) v (tenant, key) ORDER BY 1) k",
-      rows);
-  run(connection, statement);
 }
 
 void append_element(std::string& array, const std::optional<std::string>& value, bool bytes) {
@@ -105,6 +66,27 @@ void append_element(std::string& array, const std::optional<std::string>& value,
     }
   }
   array += '"';
+}
+
+// A lock for each key, in the order of the locks' own numbers: two calls cannot wait for each other. In one statement,
+// as arrays: so the order holds for all of them, and there is no limit to how many.
+void lock_keys(PGconn* connection, std::span<const Event> events) {
+  std::set<std::pair<std::string, std::string>> keys;
+  for (const Event& event : events)
+    if (!event.key.empty() || !event.aggregate.type.empty()) keys.insert({event.tenant, key_of(event)});
+  if (keys.empty()) return;
+  std::string tenants = "{";
+  std::string names = "{";
+  for (const auto& [tenant, key] : keys) {
+    append_element(tenants, tenant, false);
+    append_element(names, key, false);
+  }
+  run(connection,
+      {.sql = "SELECT pg_catalog.pg_advisory_xact_lock(k.number) FROM (SELECT DISTINCT pg_catalog.hashtextextended("
+              "v.key, pg_catalog.hashtextextended(v.tenant, 1)) AS number "
+              "FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) v (tenant, key) ORDER BY "
+              "1) k",
+       .parameters = {{.value = tenants + '}'}, {.value = names + '}'}}});
 }
 
 // One statement for many events: an array for each column that any of them uses.

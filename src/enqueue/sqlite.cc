@@ -6,19 +6,13 @@
 #include "waybill/enqueue.h"
 #include "waybill/error.h"
 
+#include "enqueue/database_error.h"
+
 namespace waybill {
 namespace {
 
 [[noreturn]] void fail(sqlite3* connection) {
-  const int code = sqlite3_errcode(connection) & 0xFF;
-  const std::string text = sqlite3_errmsg(connection);
-  if (text.find("no such table: waybill_") != std::string::npos)
-    throw Error(Remedy::fix_config, "enqueue: this database has no table waybill_event; run 'waybill migrate' on it");
-  const Remedy remedy = code == SQLITE_BUSY || code == SQLITE_LOCKED || code == SQLITE_FULL || code == SQLITE_IOERR
-                            ? Remedy::retry
-                        : code == SQLITE_CONSTRAINT ? Remedy::fix_input
-                                                    : Remedy::fix_config;
-  throw Error(remedy, fmt::format("enqueue: {}", text));
+  throw sqlite_error("enqueue", connection);
 }
 
 using Prepared = std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)>;

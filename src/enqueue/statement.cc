@@ -7,6 +7,7 @@
 
 #include "base/time_text.h"
 #include "enqueue/columns.h"
+#include "enqueue/schema_name.h"
 #include "model/validate.h"
 
 namespace waybill {
@@ -81,15 +82,16 @@ Row row_of(const Event& event) {
                      text(event.dedup_key)}};
 }
 
+bool is_schema_name(std::string_view name) {
+  constexpr std::size_t bytes_max = 40;
+  return !name.empty() && name.size() <= bytes_max && (name[0] < '0' || name[0] > '9') &&
+         std::all_of(name.begin(), name.end(),
+                     [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
+}
+
 std::string event_table(Dialect dialect, const std::string& schema) {
   if (dialect == Dialect::sqlite) return "waybill_event";
-  const bool good = !schema.empty() && schema.size() <= 63 && (schema[0] < '0' || schema[0] > '9') &&
-                    std::all_of(schema.begin(), schema.end(),
-                                [](char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'); });
-  if (!good)
-    throw Error(Remedy::fix_config,
-                "the schema's name must be of a-z, 0-9 and _, not begin with a digit, and have at "
-                "most 63 characters");
+  if (!is_schema_name(schema)) throw Error(Remedy::fix_config, fmt::format("the schema's name {}", schema_name_rule));
   return fmt::format("\"{}\".event", schema);
 }
 

@@ -45,7 +45,8 @@ TEST(EnqueueStatement, MakesAnIdWhereThereIsNone) {
 }
 
 TEST(EnqueueStatement, RefusesAForeignSchemaName) {
-  for (const char* schema : {"", "Way", "way bill", "x\"; DROP TABLE event; --", "1a"})
+  for (const char* schema :
+       {"", "Way", "an_overlong_name_of_more_than_forty_characters", "way bill", "x\"; DROP TABLE event; --", "1a"})
     EXPECT_THROW(enqueue_statement(paid(), Dialect::postgresql, schema), Error) << schema;
 }
 

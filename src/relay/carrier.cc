@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "model/retry.h"
 #include "model/routing.h"
 
 namespace waybill {
@@ -19,11 +18,15 @@ constexpr Steady::duration read_pause_max = 5ms;
 constexpr Steady::duration read_pause_per_event = 250us;
 // How long a wait for the destination's answers may make other things wait.
 constexpr auto answer_pause = 2ms;
+// How long events are moved before other things get their turn: orders, settling, a stop. A sink that calls a function
+// answers for one event at a time, and would go on for as long as there are events.
+constexpr auto move_time_max = 5ms;
 // The log is looked at this often whatever is heard of it, and progress without events is saved: it lets go of old
 // parts of the log.
 constexpr auto quiet_save_interval = 60s;
-constexpr auto connect_pause_max = 2000ms;
-constexpr std::size_t reason_bytes_max = 2000;
+// Undelivered events fetched at once, and announced at once before they are tried.
+constexpr int fetch_max = 256;
+constexpr std::size_t announced_max = 100;
 // Read ahead, in batches.
 constexpr std::size_t read_ahead_batches = 4;
 
@@ -31,183 +34,183 @@ constexpr std::size_t read_ahead_batches = 4;
 
 Carrier::Carrier(const RelayContext& context, const Trust& trust, Waker& keeper, DestinationOptions destination,
                  std::unique_ptr<Sink> sink)
-    : context_(context), trust_(trust), keeper_(keeper), destination_(std::move(destination)), sink_(std::move(sink)) {}
+    : context_(context),
+      trust_(trust),
+      keeper_(keeper),
+      destination_(std::move(destination)),
+      sink_(std::move(sink)),
+      outage_(context_.log, {"destination", destination_.name}) {}
 
 // --- Orders
-// ---------------------------------------------------------------------------------------------------------
 
 void Carrier::grant(const std::vector<Lease>& leases) {
-  {
-    const std::lock_guard lock(mutex_);
-    orders_.grants.insert(orders_.grants.end(), leases.begin(), leases.end());
-    held_.insert(held_.end(), leases.begin(), leases.end());
-  }
-  waits_ = false;
-  idle_ = false;
+  shards_.grant(leases);
   waker_.wake();
 }
 
 void Carrier::give_back(const std::set<std::int32_t>& shards) {
-  {
-    const std::lock_guard lock(mutex_);
-    orders_.returns.insert(shards.begin(), shards.end());
-  }
+  shards_.give_back(shards);
   waker_.wake();
-}
-
-void Carrier::keep_only(std::vector<Lease> mine) {
-  const std::lock_guard lock(mutex_);
-  orders_.mine = std::move(mine);
-}
-
-std::vector<Lease> Carrier::held() const {
-  const std::lock_guard lock(mutex_);
-  return held_;
 }
 
 void Carrier::news() noexcept {
-  news_ = true;
-  waits_ = false;
-  idle_ = false;
+  shards_.news();
   waker_.wake();
 }
 
-RelayCounts Carrier::counts() const {
-  return {.delivered = delivered_.load(), .skipped = skipped_.load(), .failed = failed_.load()};
+void Carrier::note(std::int64_t changes, bool paused) {
+  if (shards_.note(changes, paused)) waker_.wake();
 }
 
+// The trust is read first; see Trust.
 std::size_t Carrier::follow_orders() {
-  Orders orders;
-  {
-    const std::lock_guard lock(mutex_);
-    std::swap(orders, orders_);
-  }
-  if (orders.mine) {
-    const auto lost = [&](const Lease& lease) {
-      return std::find(orders.mine->begin(), orders.mine->end(), lease) == orders.mine->end();
-    };
-    for (const Lease& lease : held())
-      if (lost(lease) && std::find(orders.grants.begin(), orders.grants.end(), lease) == orders.grants.end())
-        forget(lease.shard);
-  }
-  to_open_.insert(to_open_.end(), orders.grants.begin(), orders.grants.end());
-  for (const std::int32_t shard : orders.returns) {
-    returning_.insert(shard);
-    hungry_.erase(shard);
-    if (Lane* lane = lanes_.find(shard)) lane->abandon_rest();
-  }
-  return orders.grants.size() + orders.returns.size();
+  trusted_until_ = trust_.until();
+  const Shards::Followed followed = shards_.follow();
+  for (const Shard& shard : followed.forgotten) let_go(shard);
+  return followed.orders;
 }
 
 // Drops a shard that is not ours any more: nothing is written for it.
 void Carrier::forget(std::int32_t shard) {
-  lanes_.drop(shard);
-  hungry_.erase(shard);
-  returning_.erase(shard);
-  std::erase_if(to_open_, [&](const Lease& lease) { return lease.shard == shard; });
-  std::erase_if(to_reopen_, [&](const Lease& lease) { return lease.shard == shard; });
-  if (session_) session_->close(std::span(&shard, 1));
-  const std::lock_guard lock(mutex_);
-  std::erase_if(held_, [&](const Lease& lease) { return lease.shard == shard; });
+  if (const auto forgotten = shards_.forget(shard)) let_go(*forgotten);
+}
+
+void Carrier::let_go(const Shard& shard) {
+  if (!shard.lane) return;
+  lanes_.drop(*shard.lane);
+  if (session_) session_->close(std::span(&shard.lease.shard, 1));
 }
 
 // --- The connection
-// -------------------------------------------------------------------------------------------------
 
-std::size_t Carrier::connect(Steady now) {
-  if (to_open_.empty() && to_reopen_.empty()) {
-    if (!session_) news_ = false;  // None of the news are for us.
-    return 0;
-  }
+// Without shards there is no connection to be made.
+std::size_t Carrier::connect() {
+  if (!any_to_open()) return 0;
   if (!session_) {
-    if (now < next_connect_) return 0;
+    if (!outage_.may_try(context_.clock.steady())) return 0;
     session_ = context_.store.connect(context_.identity, destination_.name);
-    connect_failures_ = 0;
   }
-  if (!trust_.holds(now)) return 0;
-  const std::size_t reopened = open(to_reopen_, true);
-  to_reopen_.clear();
-  const std::size_t opened = open(to_open_, false);
-  to_open_.clear();
-  return reopened + opened;
+  if (!trusted()) return 0;
+  std::vector<Lease> granted;
+  std::vector<Lease> broken;
+  for (const auto& [number, shard] : shards_) {
+    if (shard.stage == Shard::Stage::granted) granted.push_back(shard.lease);
+    if (shard.stage == Shard::Stage::broken) broken.push_back(shard.lease);
+  }
+  return open(broken, true) + open(granted, false);
 }
 
-// If it throws, the leases stay where they are, to be begun later.
-std::size_t Carrier::open(std::vector<Lease> leases, bool again) {
+std::size_t Carrier::open(const std::vector<Lease>& leases, bool again) {
   if (leases.empty()) return 0;
-  const std::vector<Lease> opened = session_->open(leases, destination_.start, again);
+  const std::vector<Opened> opened = session_->open(leases, destination_.start, again);
+  const Lane::Options options{.announce = destination_.on_unknown == OnUnknown::hold,
+                              .announced_max = std::min(sink_->in_flight_max(), announced_max),
+                              .blocked_per_key_max = destination_.blocked_per_key_max,
+                              .blocked_max = destination_.blocked_max};
   for (const Lease& lease : leases) {
-    const auto now =
-        std::find_if(opened.begin(), opened.end(), [&](const Lease& each) { return each.shard == lease.shard; });
-    if (now == opened.end()) {
+    const auto found =
+        std::find_if(opened.begin(), opened.end(), [&](const Opened& each) { return each.lease.shard == lease.shard; });
+    if (found == opened.end()) {
       forget(lease.shard);
-      continue;
+    } else {
+      shards_.open(lease.shard, found->lease, lanes_.open(*found, options, context_.clock.steady()));
     }
-    {
-      const std::lock_guard lock(mutex_);
-      std::replace(held_.begin(), held_.end(), lease, *now);
-    }
-    lanes_.open(*now);
-    if (!returning_.contains(lease.shard)) hungry_.insert(lease.shard);
   }
   return leases.size();
 }
 
 // What was read through a connection lives only as long as it: after a crash the store may hand out numbers
 // again.
-void Carrier::drop_connection(const Error& error, Steady now) {
-  context_.log.warning("the store is away; will try again", {{"destination", name()}, {"error", error.what()}});
+void Carrier::drop_connection(const Error& error) {
+  outage_.failed(error, context_.clock.steady());
   session_.reset();
-  lanes_.drop_all();
-  hungry_.clear();
-  to_open_.clear();
-  to_reopen_ = held();
-  const auto pause = retry_delay({.first_delay = 100ms, .max_delay = connect_pause_max}, ++connect_failures_, chance());
-  next_connect_ = now + std::max(pause, std::chrono::milliseconds(20));
+  drop_lanes();
+  shards_.break_all();
+}
+
+void Carrier::drop_lanes() {
+  for (const auto& [number, shard] : shards_)
+    if (shard.lane) lanes_.drop(*shard.lane);
+}
+
+void Carrier::abandon() {
+  session_.reset();
+  drop_lanes();
+  shards_.forget_all();
+}
+
+void Carrier::close(Steady deadline) {
+  sink_->close(deadline);
+  abandon();
+  lanes_.clear();
+  breaker_ = {};
+  tally_.show(breaker_, context_.clock);
 }
 
 // --- A turn
-// ---------------------------------------------------------------------------------------------------------
 
 std::size_t Carrier::step() {
   std::size_t done = follow_orders();
-  const Steady now = context_.clock.steady();
   try {
-    done += connect(now);
+    done += connect();
     done += move_events();
-    if (session_) done += exchange(now);
+    if (session_) done += fetch();
+    if (session_) done += exchange();
     done += move_events();
     if (session_) done += return_finished_lanes();
   } catch (const Error& error) {
     if (error.remedy() == Remedy::fix_config) throw;
-    drop_connection(error, now);
+    drop_connection(error);
   }
-  const bool waits = nothing_to_read();
-  const bool idle = nothing_left();
-  const bool began_to_wait = !waits_.exchange(waits) && waits;
-  const bool became_idle = !idle_.exchange(idle) && idle;
-  if (began_to_wait || became_idle) keeper_.wake();
+  tally_.show(breaker_, context_.clock);
+  if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
 }
 
 std::size_t Carrier::move_events() {
+  const Steady end = context_.clock.steady() + move_time_max;
   std::size_t done = 0;
   while (true) {
-    const std::size_t moved = collect(context_.clock.steady()) + publish();
-    if (moved == 0) return done;
+    const std::size_t collected = collect(context_.clock.steady());
+    const std::size_t moved = collected + publish(end);
     done += moved;
+    if (moved == 0 || context_.clock.steady() >= end) return done;
   }
 }
 
+bool Carrier::any_hungry() const {
+  return std::any_of(shards_.begin(), shards_.end(), [](const auto& place) { return place.second.wants_to_read(); });
+}
+
+bool Carrier::any_to_open() const {
+  return std::any_of(shards_.begin(), shards_.end(),
+                     [](const auto& place) { return place.second.stage != Shard::Stage::open; });
+}
+
+bool Carrier::any_ready() const {
+  return std::any_of(shards_.begin(), shards_.end(), [](const auto& place) {
+    const Shard& shard = place.second;
+    return shard.lane && !shard.ending() && (shard.lane->ready() || shard.lane->ready_alone());
+  });
+}
+
+bool Carrier::any_wanted() const {
+  return std::any_of(shards_.begin(), shards_.end(), [](const auto& place) {
+    const Shard& shard = place.second;
+    return shard.lane && !shard.ending() && shard.lane->wants();
+  });
+}
+
 bool Carrier::nothing_to_read() const {
-  return !news_ && hungry_.empty() && to_open_.empty() && to_reopen_.empty();
+  return !any_hungry() && !any_to_open();
 }
 
 bool Carrier::nothing_left() const {
-  if (!nothing_to_read() || !returning_.empty() || lanes_.under_way() > 0) return false;
-  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& place) {
-    const auto progress = place.second->progress();
-    return place.second->unsettled() == 0 && (!progress || progress->count == 0);
+  if (!nothing_to_read() || lanes_.under_way() > 0 || any_ready() || any_wanted()) return false;
+  const Steady now = context_.clock.steady();
+  return std::all_of(shards_.begin(), shards_.end(), [&](const auto& place) {
+    const Shard& shard = place.second;
+    return !shard.ending() && shard.lane->unsettled() == 0 && shard.lane->urgency(now) <= Lane::Urgency::whenever;
   });
 }
 
@@ -220,132 +223,73 @@ void Carrier::wait(Steady deadline) {
   }
 }
 
+// Only what step() would then really do: a time that has passed and changes nothing would make the thread spin.
 Steady Carrier::next_deadline(Steady latest) const {
   if (next_due_) latest = std::min(latest, *next_due_);
-  if (breaker_.open()) latest = std::min(latest, breaker_.next_try());
-  if (!session_ && !(to_open_.empty() && to_reopen_.empty())) latest = std::min(latest, next_connect_);
-  if (!hungry_.empty()) latest = std::min(latest, last_read_ + read_pause_);
-  for (const auto& [shard, lane] : lanes_)
-    if (const auto progress = lane->progress(); progress && progress->count > 0)
-      return std::min(latest, last_settle_ + context_.options.settle_interval);
+  if (breaker_.open() && (any_ready() || any_wanted()) && trusted()) latest = std::min(latest, breaker_.next_try());
+  if (!session_ && any_to_open()) latest = std::min(latest, outage_.next_try());
+  if (session_) latest = next_read(latest);
+  const Steady now = context_.clock.steady();
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane) continue;
+    const auto urgency = shard.lane->urgency(now);
+    if (urgency >= Lane::Urgency::soon) latest = std::min(latest, last_settle_ + settle_interval(urgency));
+  }
   return latest;
 }
 
-void Carrier::close(Steady deadline) {
-  sink_->close(deadline);
-}
-
-// --- Publish
-// --------------------------------------------------------------------------------------------------------
-
-std::size_t Carrier::collect(Steady deadline) {
-  if (lanes_.under_way() == 0) return 0;
-  outcomes_.clear();
-  sink_->collect(outcomes_, deadline);
-  const Steady now = context_.clock.steady();
-  for (const Outcome& outcome : outcomes_) apply(outcome, now);
-  return outcomes_.size();
-}
-
-void Carrier::apply(const Outcome& outcome, Steady now) {
-  const auto [lane, position] = lanes_.answered(outcome.ticket);
-  if (outcome.kind == Outcome::Kind::delivered) {
-    delivered_.fetch_add(1, std::memory_order_relaxed);
-    breaker_.available();
-    if (lane) lane->finish(position);
-    return;
-  }
-  failed_.fetch_add(1, std::memory_order_relaxed);
-  if (outcome.kind == Outcome::Kind::unavailable) {
-    if (!breaker_.open())
-      context_.log.warning("the destination is away; will try again",
-                           {{"destination", name()}, {"error", outcome.reason.substr(0, reason_bytes_max)}});
-    breaker_.unavailable(now, chance());
-    if (lane) lane->again_first(position);
-    return;
-  }
-  if (lane) retry_later(*lane, position, outcome, now);
-}
-
-void Carrier::retry_later(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now) {
-  const int failures = lane.fail(position);
-  const auto pause = retry_delay(destination_.retry, failures, chance());
-  context_.log.warning("an event was not delivered; will try again",
-                       {{"destination", name()},
-                        {"event", lane.event(position).id.to_string()},
-                        {"outcome", std::string(to_string(outcome.kind))},
-                        {"failures", std::to_string(failures)},
-                        {"error", outcome.reason.substr(0, reason_bytes_max)}});
-  lane.again_at(position, now + pause);
-}
-
-std::size_t Carrier::allowance(Steady now) {
-  if (breaker_.open() && now >= breaker_.next_try()) {
-    const Outcome answer = sink_->probe(now + 1s);
-    breaker_.try_now();
-    if (answer.kind != Outcome::Kind::delivered) breaker_.unavailable(now, chance());
-  }
-  return breaker_.allowance(sink_->in_flight_max());
-}
-
-std::size_t Carrier::publish() {
-  const Steady now = context_.clock.steady();
-  next_due_.reset();
-  bool ready = false;
-  for (const auto& [shard, lane] : lanes_) {
-    const auto due = lane->release_due(now);
-    if (due && (!next_due_ || *due < *next_due_)) next_due_ = due;
-    ready = ready || lane->ready();
-  }
-  if (!ready || !trust_.holds(now)) return 0;
-  const std::size_t most = allowance(now);
-  std::size_t submitted = 0;
-  ++first_lane_;
-  for (std::size_t i = 0; i < lanes_.size(); ++i) {
-    const auto& [shard, lane] =
-        *std::next(lanes_.begin(), static_cast<std::ptrdiff_t>((first_lane_ + i) % lanes_.size()));
-    if (returning_.contains(shard)) continue;
-    while (lanes_.under_way() < most) {
-      const auto position = lane->next();
-      if (!position) break;
-      if (!submit(*lane, *position)) return submitted;
-      ++submitted;
-    }
-  }
-  return submitted;
-}
-
-// False if there is no room for the event's payload now.
-bool Carrier::submit(Lane& lane, Lane::Position position) {
-  EventView& event = lane.event(position);
-  if (event.payload_deferred) {
-    if (lanes_.under_way() > 0 && lanes_.bytes() + limits::payload_bytes_max > context_.options.read_ahead_bytes_max) {
-      lane.again_first(position);
-      return false;
-    }
-    lane.keep(position, session_->load(event));
-  }
-  WAYBILL_ASSERT(!event.payload_deferred);
-  sink_->submit(event, lanes_.ticket(lane, position));
-  return true;
+Steady Carrier::next_read(Steady latest) const {
+  if (!any_hungry()) return latest;
+  if (!appetite().shards.empty()) return std::min(latest, last_read_ + read_pause_);
+  return std::min(latest, last_look_ + context_.options.poll_busy);
 }
 
 // --- Settle and claim
-// -----------------------------------------------------------------------------------------------
 
-std::size_t Carrier::exchange(Steady now) {
-  // Also without news: a shard that nothing comes to moves on, too, and whoever was not told finds out.
-  if (news_.exchange(false) || now - last_read_ >= quiet_save_interval)
-    for (const auto& [shard, lane] : lanes_)
-      if (!returning_.contains(shard)) hungry_.insert(shard);
+// A quiet shard is looked at now and then, whatever is heard of the log: it moves on, too, and whoever was not told
+// finds out. While another shard of ours keeps being read nobody polls for it, and no producer tells: then it is looked
+// at along with the other.
+void Carrier::look_around(Steady now) {
+  const Steady::duration interval = any_hungry() ? context_.options.poll_busy : quiet_save_interval;
+  if (now - last_look_ < interval) return;
+  last_look_ = now;
+  shards_.make_all_hungry();
+}
+
+// Brings undelivered events in that are due.
+std::size_t Carrier::fetch() {
+  const Steady now = context_.clock.steady();
+  if (!any_wanted() || !trusted() || shards_.paused() || (breaker_.open() && now < breaker_.next_try()) ||
+      lanes_.bytes() > context_.options.read_ahead_bytes_max)
+    return 0;
+  const int most = breaker_.open() ? 1 : fetch_max;  // One will do for a try.
+  std::vector<Wanted> wanted;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending()) continue;
+    const auto some = shard.lane->wanted(most - static_cast<int>(wanted.size()));
+    wanted.insert(wanted.end(), some.begin(), some.end());
+  }
+  const Fetched fetched = session_->fetch(wanted);
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending()) continue;
+    shard.lane->take_in(fetched, wanted, now);
+    while (const auto suspect = shard.lane->next_suspect()) judge_after_crash(*shard.lane, *suspect, now);
+  }
+  return wanted.size();
+}
+
+std::size_t Carrier::exchange() {
+  const Steady now = context_.clock.steady();
+  look_around(now);
   const std::vector<Settlement> settled = due_settlements(now);
-  const Appetite asked = appetite(now);
+  const Appetite asked = now - last_read_ >= read_pause_ ? appetite() : Appetite{};
   if (settled.empty() && asked.shards.empty()) {
     session_->keep_up();
     return 0;
   }
 
   Reading reading = session_->exchange(settled, asked);
+  outage_.worked();
   if (!settled.empty()) last_settle_ = now;
   if (!asked.shards.empty()) last_read_ = now;
   for (const std::int32_t shard : reading.lost) {
@@ -353,35 +297,59 @@ std::size_t Carrier::exchange(Steady now) {
     forget(shard);
   }
   for (const Settlement& settlement : settled)
-    if (Lane* lane = lanes_.find(settlement.shard)) lane->saved();
+    if (const Shard* shard = shards_.find(settlement.shard)) shard->lane->saved();
   return settled.size() + take_in(std::move(reading), asked);
 }
 
-std::vector<Settlement> Carrier::due_settlements(Steady now) const {
-  std::vector<Settlement> moved;
-  bool due = false;
-  for (const auto& [shard, lane] : lanes_) {
-    auto progress = lane->progress();
-    if (!progress) continue;
-    const bool last_one = returning_.contains(shard) && lane->under_way() == 0;
-    const auto interval = progress->count > 0 ? std::chrono::milliseconds(context_.options.settle_interval)
-                                              : std::chrono::milliseconds(quiet_save_interval);
-    due = due || last_one || now - last_settle_ >= interval;
-    moved.push_back(std::move(*progress));
+Steady::duration Carrier::settle_interval(Lane::Urgency urgency) const {
+  switch (urgency) {
+    case Lane::Urgency::at_once:
+      return {};
+    case Lane::Urgency::soon:
+      return context_.options.settle_interval;
+    default:
+      return quiet_save_interval;
   }
-  if (!due) moved.clear();
+}
+
+std::vector<Settlement> Carrier::due_settlements(Steady now) {
+  const bool due = std::any_of(shards_.begin(), shards_.end(), [&](const auto& place) {
+    const Shard& shard = place.second;
+    if (!shard.lane) return false;
+    const auto urgency = shard.lane->urgency(now);
+    if (urgency == Lane::Urgency::none) return false;
+    return (shard.ending() && shard.lane->under_way() == 0) || now - last_settle_ >= settle_interval(urgency);
+  });
+  std::vector<Settlement> moved;
+  if (!due) return moved;
+  for (auto& [number, shard] : shards_) {
+    if (!shard.lane) continue;
+    if (auto settlement = shard.lane->settle(now)) moved.push_back(std::move(*settlement));
+    say_if_at_limit(shard);
+  }
   return moved;
 }
 
-Appetite Carrier::appetite(Steady now) const {
-  if (now - last_read_ < read_pause_ || !trust_.holds(now)) return {};
+void Carrier::say_if_at_limit(Shard& shard) {
+  const bool before = std::exchange(shard.at_limit, shard.lane->at_limit());
+  if (!shard.at_limit || before) return;
+  context_.log.error("too many events wait behind failed ones of their key: the shard stands still",
+                     {{"destination", name()},
+                      {"shard", std::to_string(shard.lease.shard)},
+                      {"blocked", std::to_string(shard.lane->blocked())}});
+}
+
+// What it would read now, if it is not too soon after the last time.
+Appetite Carrier::appetite() const {
+  if (!trusted()) return {};
   const auto batch = static_cast<std::size_t>(context_.options.batch);
   std::size_t events = 0;
   const std::size_t bytes = lanes_.bytes();
   Appetite wish;
-  for (const auto& [shard, lane] : lanes_) {
-    events += lane->unsettled();
-    if (hungry_.contains(shard) && lane->unsettled() < batch) wish.shards.push_back(shard);
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane) continue;
+    events += shard.lane->unsettled();
+    if (shard.wants_to_read() && !shard.stale && shard.lane->unsettled() < batch) wish.shards.push_back(number);
   }
   // Reading a little at a time would cost as many round trips as there are events.
   if (wish.shards.empty() || events > read_ahead_batches / 2 * batch ||
@@ -394,16 +362,17 @@ Appetite Carrier::appetite(Steady now) const {
 }
 
 std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
-  for (const std::int32_t shard : asked.shards) hungry_.erase(shard);
+  for (const std::int32_t number : asked.shards)
+    if (Shard* shard = shards_.find(number)) shard->hungry = false;
   std::size_t events = 0;
   bool behind = false;
   for (Chunk& chunk : reading.chunks) {
-    Lane* lane = lanes_.find(chunk.shard);
-    WAYBILL_ASSERT(lane != nullptr);
+    Shard* shard = shards_.find(chunk.shard);
+    WAYBILL_ASSERT(shard != nullptr && shard->lane != nullptr);
     behind = behind || !chunk.ends_window;
-    if (!chunk.events.empty() || !chunk.ends_window) hungry_.insert(chunk.shard);
+    shard->hungry = !chunk.events.empty() || !chunk.ends_window;
     events += chunk.events.size();
-    append(*lane, std::move(chunk));
+    append(*shard->lane, std::move(chunk));
   }
   read_.fetch_add(events, std::memory_order_relaxed);
   read_pause_ =
@@ -415,26 +384,34 @@ std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
 void Carrier::append(Lane& lane, Chunk chunk) {
   const Time now = context_.clock.now();
   const Steady steady_now = context_.clock.steady();
-  lane.append(std::move(chunk), [&](const EventView& event, std::optional<Steady>& due) {
-    if (!matches(destination_.match, event) || (event.expires_at && *event.expires_at <= now)) {
-      skipped_.fetch_add(1, std::memory_order_relaxed);
-      return Lane::Way::skip;
-    }
-    if (event.not_before && *event.not_before > now) due = steady_now + (*event.not_before - now);
-    return Lane::Way::publish;
+  lane.append(std::move(chunk), [&](const EventView& event) {
+    Lane::Decision decision{.publish = matches(destination_.match, event)};
+    if (!decision.publish) tally_.skipped();
+    if (event.not_before && *event.not_before > now) decision.due = steady_now + (*event.not_before - now);
+    return decision;
   });
 }
 
+// What is returned is given back; what is stale is begun anew, as it is in the store now.
 std::size_t Carrier::return_finished_lanes() {
+  const Steady now = context_.clock.steady();
   std::vector<Lease> finished;
-  for (const std::int32_t shard : returning_) {
-    const Lane* lane = lanes_.find(shard);
-    if (lane && lane->under_way() == 0 && !lane->progress()) finished.push_back(lane->lease());
+  std::vector<std::int32_t> stale;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.ending() || !shard.lane || shard.lane->under_way() > 0) continue;
+    if (shard.lane->urgency(now) != Lane::Urgency::none) continue;
+    if (shard.returning) {
+      finished.push_back(shard.lease);
+    } else {
+      stale.push_back(number);
+    }
   }
-  if (finished.empty()) return 0;
+  for (const std::int32_t number : stale) let_go(shards_.begin_anew(number));
+  if (finished.empty()) return stale.size();
   session_->release(finished);
+  outage_.worked();
   for (const Lease& lease : finished) forget(lease.shard);
-  return finished.size();
+  return finished.size() + stale.size();
 }
 
 }  // namespace waybill

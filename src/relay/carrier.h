@@ -4,11 +4,11 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <random>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "waybill/error.h"
@@ -18,6 +18,10 @@
 #include "relay/breaker.h"
 #include "relay/context.h"
 #include "relay/lanes.h"
+#include "relay/outage.h"
+#include "relay/shards.h"
+#include "relay/tally.h"
+#include "relay/verdict.h"
 
 namespace waybill {
 
@@ -31,55 +35,84 @@ class Carrier {
 
   const std::string& name() const { return destination_.name; }
 
-  // The keeper's orders, followed at the next step. What is given back is finished and settled first; what is
-  // not among `mine` any more is dropped at once, since it is somebody else's by now.
+  // The keeper's side; see Shards. Orders are followed at the next step.
   void grant(const std::vector<Lease>& leases);
   void give_back(const std::set<std::int32_t>& shards);
-  void keep_only(std::vector<Lease> mine);
-  std::vector<Lease> held() const;  // Granted, and neither returned nor lost.
-
-  // There may be something to read.
+  void keep_only(std::vector<Lease> mine) { shards_.keep_only(std::move(mine)); }
+  void note(std::int64_t changes, bool paused);
   void news() noexcept;
+  std::vector<Lease> held() const { return shards_.held(); }
+  std::vector<Lease> kept() const { return shards_.kept(); }
+
   // Events read so far: what tells the keeper that its news were good.
   std::uint64_t read() const { return read_.load(std::memory_order_relaxed); }
   // Has everything been read that it knows of, so that only news would make it read again? What was read may still be
   // under way, or wait to be settled.
-  bool waits() const { return waits_.load(std::memory_order_acquire); }
+  bool waits() const { return shards_.waits(); }
   // Is nothing left to do but to wait for news?
-  bool idle() const { return idle_.load(std::memory_order_acquire); }
-  RelayCounts counts() const;
+  bool idle() const { return shards_.idle(); }
+  // Is there anything that could yet be finished and settled? Not while the store is away: what was under way then is
+  // sent again anyway.
+  bool busy() const { return shards_.any_open(); }
+  RelayCounts counts() const { return tally_.counts(shards_.held().size()); }
+  // What is wrong with the destination; empty: nothing that it knows of.
+  std::string trouble() const { return tally_.trouble(); }
 
   // One turn without waiting; returns how much was done. Error(fix_config) if only a person can help.
   std::size_t step();
   // Waits until there is something to do, at most until `deadline`.
   void wait(Steady deadline);
+  // Lets go of all shards, without writing anything, and of the connection.
+  void abandon();
+  // The same, and closes the sink by `deadline`. May be stepped again afterwards, as if it was new.
   void close(Steady deadline);
 
  private:
   std::size_t follow_orders();
-  std::size_t connect(Steady now);
-  std::size_t open(std::vector<Lease> leases, bool again);
-  void drop_connection(const Error& error, Steady now);
+  std::size_t connect();
+  std::size_t open(const std::vector<Lease>& leases, bool again);
+  void drop_connection(const Error& error);
+  void drop_lanes();
   void forget(std::int32_t shard);
+  void let_go(const Shard& shard);
+  bool trusted() const { return context_.clock.since_boot() < trusted_until_; }
 
   std::size_t move_events();
   std::size_t collect(Steady deadline);
-  void apply(const Outcome& outcome, Steady now);
-  void retry_later(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now);
-  std::size_t publish();
+  void apply(const Outcome& outcome, Steady now, Time time);
+  template <typename Doing>
+  void trip(const Doing& doing);
+  void finish(Lane& lane, Lane::Position position);
+  void judge(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now);
+  void judge_after_crash(Lane& lane, Lane::Position position, Steady now);
+  void carry_out(Lane& lane, Lane::Position position, const Verdict& verdict, Steady now);
+  bool release_due(Steady now);
+  std::size_t publish(Steady turn_end);
+  std::size_t publish_alone(Lane& lane);
+  Lane* any_ready_alone() const;
   std::size_t allowance(Steady now);
   bool submit(Lane& lane, Lane::Position position);
+  bool load(Lane& lane, Lane::Position position);
 
-  std::size_t exchange(Steady now);
-  std::vector<Settlement> due_settlements(Steady now) const;
-  Appetite appetite(Steady now) const;
+  std::size_t fetch();
+  std::size_t exchange();
+  void look_around(Steady now);
+  Steady::duration settle_interval(Lane::Urgency urgency) const;
+  std::vector<Settlement> due_settlements(Steady now);
+  void say_if_at_limit(Shard& shard);
+  Appetite appetite() const;
   std::size_t take_in(Reading reading, const Appetite& asked);
   void append(Lane& lane, Chunk chunk);
   std::size_t return_finished_lanes();
 
   bool nothing_to_read() const;
   bool nothing_left() const;
+  bool any_hungry() const;
+  bool any_ready() const;
+  bool any_wanted() const;
+  bool any_to_open() const;
   Steady next_deadline(Steady latest) const;
+  Steady next_read(Steady latest) const;
   double chance() { return std::uniform_real_distribution<>(0.0, 1.0)(random_); }
 
   // Constant after construction.
@@ -88,43 +121,30 @@ class Carrier {
   Waker& keeper_;
   const DestinationOptions destination_;
 
+  Shards shards_;
+  Waker waker_;
+
   // The stepping thread's own. The sink comes after the lanes: it goes first, since it may hold events of
   // theirs.
   Lanes lanes_;
-  std::set<std::int32_t> hungry_;     // shards that may have more to read
-  std::set<std::int32_t> returning_;  // shards to be given back when finished
   std::unique_ptr<Sink> sink_;
   std::unique_ptr<Session> session_;
-  std::vector<Lease> to_open_;    // granted, not begun yet
-  std::vector<Lease> to_reopen_;  // begun before the connection broke
-  Steady next_connect_{};
-  int connect_failures_ = 0;
+  Outage outage_;
+  Steady trusted_until_{};  // The trust as it was when the last orders were followed.
   Breaker breaker_;
+  bool said_away_ = false;
+  bool alone_ = false;  // What is under way must stay alone.
   std::vector<Outcome> outcomes_;
-  std::size_t first_lane_ = 0;  // Which lane publishes first; it rotates.
+  std::size_t first_shard_ = 0;  // Which shard publishes first; it rotates.
   Steady last_read_{};
   Steady::duration read_pause_{};
+  Steady last_look_{};  // when all shards were last made hungry
   Steady last_settle_{};
   std::optional<Steady> next_due_;  // when an event that waits for a time may go
   std::mt19937_64 random_{std::random_device{}()};
 
-  // Shared with the keeper.
-  struct Orders {
-    std::vector<Lease> grants;
-    std::set<std::int32_t> returns;
-    std::optional<std::vector<Lease>> mine;
-  };
-  mutable std::mutex mutex_;
-  Orders orders_;            // guarded by mutex_
-  std::vector<Lease> held_;  // guarded by mutex_
-  Waker waker_;
-  std::atomic<bool> news_{true};
-  std::atomic<bool> waits_{false};
-  std::atomic<bool> idle_{false};
   std::atomic<std::uint64_t> read_{0};
-  std::atomic<std::uint64_t> delivered_{0};
-  std::atomic<std::uint64_t> skipped_{0};
-  std::atomic<std::uint64_t> failed_{0};
+  Tally tally_;
 };
 
 }  // namespace waybill

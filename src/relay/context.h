@@ -13,19 +13,58 @@ namespace waybill {
 struct RelayContext {
   Store& store;
   const RelayOptions options;
-  const RelayIdentity identity;
+  RelayIdentity identity;  // Another one for every run; changes only while no thread runs.
   const Log log;
   const Clock& clock;
 };
 
-// Until when this relay may believe that its leases are its own. Written by the Keeper, read by the Carriers.
+// Until when this relay may believe that its leases are its own, by Clock::since_boot(). Written by the Keeper, read by
+// the Carriers. The keeper tells the carriers what they have lost before it extends the trust; a carrier reads the
+// trust before it follows its orders, and not again until it follows the next ones. So nobody trusts a lease on the
+// strength of a heartbeat that has shown it to be lost.
 class Trust {
  public:
   void extend(Steady until) { until_.store(until.time_since_epoch().count(), std::memory_order_release); }
-  bool holds(Steady now) const { return now.time_since_epoch().count() < until_.load(std::memory_order_acquire); }
+  Steady until() const { return Steady(Steady::duration(until_.load(std::memory_order_acquire))); }
 
  private:
   std::atomic<Steady::rep> until_{0};
+};
+
+// How the relay is, for those who look from outside. Written by the Keeper and where it is started and stopped, read by
+// anybody.
+class Vitals {
+ public:
+  void start(Steady now) {
+    store_up_ = false;
+    beat_ = now.time_since_epoch().count();
+    turned(now);
+    running_ = true;
+  }
+  void stop() { running_ = false; }
+  void turned(Steady now) { turn_ = now.time_since_epoch().count(); }
+  void beat(Steady now) {
+    beat_ = now.time_since_epoch().count();
+    store_up_ = true;
+  }
+  void store_away() { store_up_ = false; }
+
+  RelayHealth read(Steady now, std::chrono::milliseconds lease) const {
+    const auto since = [&](Steady::rep moment) {
+      return std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch() - Steady::duration(moment));
+    };
+    return {.running = running_,
+            .store_up = store_up_,
+            .since_beat = since(beat_),
+            .since_turn = since(turn_),
+            .lease = lease};
+  }
+
+ private:
+  std::atomic<bool> running_{false};
+  std::atomic<bool> store_up_{false};
+  std::atomic<Steady::rep> beat_{0};
+  std::atomic<Steady::rep> turn_{0};
 };
 
 }  // namespace waybill

@@ -1,8 +1,7 @@
 #include "relay/keeper.h"
 
 #include <algorithm>
-
-#include "model/retry.h"
+#include <set>
 
 namespace waybill {
 namespace {
@@ -12,27 +11,33 @@ using namespace std::chrono_literals;
 constexpr auto poll_first = 1ms;
 // The log has been still for this long: ask to be told instead of asking again.
 constexpr auto poll_before_sleep = 8ms;
-constexpr auto connect_pause_max = 2000ms;
 
 }  // namespace
 
-Keeper::Keeper(const RelayContext& context, Trust& trust, Waker& waker,
+Keeper::Keeper(const RelayContext& context, Trust& trust, Vitals& vitals, Waker& waker,
                const std::vector<std::unique_ptr<Carrier>>& carriers)
-    : context_(context), trust_(trust), waker_(waker), carriers_(carriers) {}
+    : context_(context),
+      trust_(trust),
+      vitals_(vitals),
+      waker_(waker),
+      carriers_(carriers),
+      outage_(context_.log, {"connection", "keeper"}) {}
 
 std::size_t Keeper::turn() {
   const Steady now = context_.clock.steady();
+  vitals_.turned(now);
   if (names_.empty())
     for (const auto& carrier : carriers_) names_.push_back(carrier->name());
-  if (!membership_ && now < next_connect_) return 0;
+  if (!membership_ && !outage_.may_try(now)) return 0;
   try {
     if (!membership_) {
       membership_ = context_.store.join(context_.identity);
-      connect_failures_ = 0;
+      reported_.clear();
       next_beat_ = now;
       spread_news();  // What was committed while nobody listened is not told.
     }
-    if (now >= next_beat_) return beat(now);
+    // Also if the machine has slept meanwhile.
+    if (now >= next_beat_ || context_.clock.since_boot() >= trust_.until()) return beat(now);
     if (somebody_waits() && now >= next_poll_) return poll(now);
     return 0;
   } catch (const Error& error) {
@@ -43,23 +48,23 @@ std::size_t Keeper::turn() {
 
 void Keeper::drop_connection(const Error& error, Steady now) {
   if (error.remedy() == Remedy::fix_config) throw error;
-  context_.log.warning("the store is away; will try again", {{"error", error.what()}});
+  outage_.failed(error, now);
+  vitals_.store_away();
   membership_.reset();
   asleep_ = false;
   nothing_free_ = false;
-  const RetryPolicy pauses{.first_delay = 100ms, .max_delay = connect_pause_max};
-  next_connect_ = now + std::max(20ms, retry_delay(pauses, ++connect_failures_, 0.5));
 }
 
 // --- Leases
-// ---------------------------------------------------------------------------------------------------------
 
 // The trust counts from before the request: a slow answer must not stretch it. It ends a margin before the
 // lease does.
 std::size_t Keeper::beat(Steady now) {
   const auto lease = context_.identity.lease;
+  const Steady sent = context_.clock.since_boot();
+  const bool lapsed = sent >= trust_.until();
+  report_troubles();
   const Pulse pulse = membership_->beat(names_);
-  trust_.extend(now + lease - lease / 5);
   next_beat_ = now + std::min<Steady::duration>({lease / 5, 1s, pulse.next_expiry + 10ms});
   for (const auto& carrier : carriers_) {
     std::vector<Lease> mine;
@@ -67,8 +72,14 @@ std::size_t Keeper::beat(Steady now) {
       if (owned.destination == carrier->name()) mine.push_back(owned);
     adopt(*carrier, mine);
     carrier->keep_only(std::move(mine));
+    if (const auto changes = pulse.changes.find(carrier->name()); changes != pulse.changes.end())
+      carrier->note(changes->second, pulse.paused.contains(carrier->name()));
   }
+  trust_.extend(sent + lease - lease / 5);  // After keep_only(); see Trust.
   share_out(pulse);
+  vitals_.beat(context_.clock.steady());
+  outage_.worked();
+  if (lapsed) spread_news();  // They have stopped, and wait for nothing in particular.
   if (pulse.news) {
     rise();
     next_poll_ = now + poll_first;
@@ -77,6 +88,16 @@ std::size_t Keeper::beat(Steady now) {
     next_poll_ = now + context_.options.poll_idle;  // The heartbeat was one.
   }
   return pulse.news || !pulse.free.empty() ? 1 : 0;
+}
+
+void Keeper::report_troubles() {
+  std::vector<Trouble> troubles;
+  for (const auto& carrier : carriers_)
+    if (auto text = carrier->trouble(); !text.empty())
+      troubles.push_back({.destination = carrier->name(), .text = std::move(text)});
+  if (troubles == reported_) return;
+  membership_->report(troubles);
+  reported_ = std::move(troubles);
 }
 
 // Leases may be ours without our knowing: the answer to a take was lost. Nobody else would ever take them.
@@ -116,19 +137,11 @@ void Keeper::share_out(const Pulse& pulse) {
 }
 
 void Keeper::give_back_surplus(Carrier& carrier, std::size_t share) {
-  const std::vector<Lease> held = carrier.held();
-  auto& asked = asked_back_[carrier.name()];
-  std::erase_if(asked, [&](std::int32_t shard) {
-    return std::none_of(held.begin(), held.end(), [&](const Lease& lease) { return lease.shard == shard; });
-  });
+  const std::vector<Lease> kept = carrier.kept();
   std::set<std::int32_t> surplus;
-  for (const Lease& lease : held) {
-    if (held.size() - asked.size() - surplus.size() <= share) break;
-    if (!asked.contains(lease.shard)) surplus.insert(lease.shard);
-  }
-  if (surplus.empty()) return;
-  carrier.give_back(surplus);
-  asked.insert(surplus.begin(), surplus.end());
+  for (const Lease& lease : kept)
+    if (kept.size() - surplus.size() > share) surplus.insert(lease.shard);
+  if (!surplus.empty()) carrier.give_back(surplus);
 }
 
 std::vector<Lease> Keeper::wanted(const Pulse& pulse, const Carrier& carrier, std::size_t share) const {
@@ -157,7 +170,6 @@ void Keeper::leave() {
 }
 
 // --- News
-// -----------------------------------------------------------------------------------------------------------
 
 std::size_t Keeper::poll(Steady now) {
   const bool useful = asleep_ || events_read() != read_at_last_news_;
@@ -212,7 +224,7 @@ std::uint64_t Keeper::events_read() const {
 
 void Keeper::wait(Steady deadline) {
   if (!membership_) {
-    waker_.wait(std::min(deadline, next_connect_));
+    waker_.wait(std::min(deadline, outage_.next_try()));
     return;
   }
   deadline = std::min(deadline, next_beat_);

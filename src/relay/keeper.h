@@ -3,21 +3,20 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
 #include <vector>
 
 #include "base/waker.h"
 #include "relay/carrier.h"
 #include "relay/context.h"
+#include "relay/outage.h"
 
 namespace waybill {
 
 // The Keeper lives for the relay as a whole: it says that the relay is alive, takes leases and gives back
 // more than its share, and brings news of the log to the carriers. It has a connection of its own, so that no
-// slow destination and no long transaction of a carrier can silence it. Used by one thread, but for waker().
+// slow destination and no long transaction of a carrier can silence it. Used by one thread; `waker` ends its wait.
 //
 // News: while carriers find work they look for themselves. When one has none, the keeper polls for it, at
 // intervals that double for as long as nothing comes of it; when the whole log is still, it asks to be told
@@ -25,7 +24,7 @@ namespace waybill {
 // another relay that is gone by now.
 class Keeper {
  public:
-  Keeper(const RelayContext& context, Trust& trust, Waker& waker,
+  Keeper(const RelayContext& context, Trust& trust, Vitals& vitals, Waker& waker,
          const std::vector<std::unique_ptr<Carrier>>& carriers);
 
   // One turn without waiting. Error(fix_config) if only a person can help.
@@ -44,10 +43,11 @@ class Keeper {
  private:
   void drop_connection(const Error& error, Steady now);
   std::size_t beat(Steady now);
+  void report_troubles();
   void adopt(Carrier& carrier, const std::vector<Lease>& mine) const;
   static std::size_t share_of(const Pulse& pulse, const std::string& destination);
   void share_out(const Pulse& pulse);
-  void give_back_surplus(Carrier& carrier, std::size_t share);
+  static void give_back_surplus(Carrier& carrier, std::size_t share);
   std::vector<Lease> wanted(const Pulse& pulse, const Carrier& carrier, std::size_t share) const;
   std::size_t poll(Steady now);
   void try_to_sleep(Steady now);
@@ -59,13 +59,14 @@ class Keeper {
 
   const RelayContext& context_;
   Trust& trust_;
+  Vitals& vitals_;
   Waker& waker_;
   const std::vector<std::unique_ptr<Carrier>>& carriers_;
   std::vector<std::string> names_;
 
   std::unique_ptr<Membership> membership_;
-  Steady next_connect_{};
-  int connect_failures_ = 0;
+  std::vector<Trouble> reported_;  // through this membership
+  Outage outage_;
   Steady next_beat_{};
   Steady next_poll_{};
   std::chrono::milliseconds poll_interval_{1};
@@ -73,7 +74,6 @@ class Keeper {
   bool asleep_ = false;
   bool winding_up_ = false;
   bool nothing_free_ = false;
-  std::map<std::string, std::set<std::int32_t>> asked_back_;  // destination -> shards the carrier was asked for
 };
 
 }  // namespace waybill

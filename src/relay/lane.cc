@@ -69,8 +69,7 @@ void Lane::close_stretch(Chunk chunk) {
   settle_prefix({}, false);
 }
 
-std::vector<Wanted> Lane::wanted(Steady now, int events_max) {
-  siding_.want_due(now);
+std::vector<Wanted> Lane::wanted(int events_max) {
   return siding_.wanted(lease_.shard, events_max);
 }
 
@@ -78,7 +77,8 @@ void Lane::take_in(const Fetched& fetched, std::span<const Wanted> wanted, Stead
   for (const Fetched::Item& item : fetched.items)
     if (item.event.shard == lease_.shard) siding_.take_in(item, fetched.memory);
   const auto next_due = fetched.next_due.find(lease_.shard);
-  siding_.taken_in(wanted, next_due == fetched.next_due.end() ? std::nullopt : std::optional(now + next_due->second));
+  siding_.taken_in(lease_.shard, wanted,
+                   next_due == fetched.next_due.end() ? std::nullopt : std::optional(now + next_due->second));
 }
 
 // --- Handing out

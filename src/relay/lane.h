@@ -58,7 +58,7 @@ class Lane {
   void append(Chunk chunk, const Decide& decide);
 
   // Undelivered events that are due: what is to be fetched, and what came of it.
-  std::vector<Wanted> wanted(Steady now, int events_max);
+  std::vector<Wanted> wanted(int events_max);
   void take_in(const Fetched& fetched, std::span<const Wanted> wanted, Steady now);
 
   // The next event that may go, or nothing. The caller submits it and reports on it.

@@ -1,105 +1,11 @@
-#include "relay/lane.h"
-
 #include <set>
 
 #include <gtest/gtest.h>
-#include <rapidcheck/gtest.h>
+
+#include "relay/lane_table.h"
 
 namespace waybill {
 namespace {
-
-using namespace std::chrono_literals;
-
-// What a store would have of one shard: the log, the cursor, the table `undelivered`. Keys are single letters ('-':
-// none), events are named by their numbers: "a1 b2 a3" is event 1 of key a, ….
-class Table {
- public:
-  void enqueue(std::string_view events) {
-    for (std::size_t i = 0; i + 1 < events.size(); i += 3) enqueue(events[i]);
-  }
-  void enqueue(char key) { keys_.emplace_back(1, key); }
-  std::int64_t last() const { return std::ssize(keys_); }
-
-  EventView event(std::int64_t seq) const {
-    EventView event{.seq = seq, .shard = 3, .tenant = "t"};
-    const std::string& key = keys_[static_cast<std::size_t>(seq - 1)];
-    if (key != "-") event.key = key;
-    return event;
-  }
-
-  Chunk read(std::int64_t& upto, std::int64_t most, bool ends_window) const {
-    Chunk chunk{.shard = 3, .window = std::make_shared<Window>(), .ends_window = ends_window, .bytes = 10};
-    while (upto < last() && most-- > 0) chunk.events.push_back(event(++upto));
-    return chunk;
-  }
-
-  Opened open(Steady now) const {
-    Opened opened{.lease = {"out", 3, 1}, .crashes = crashes};
-    for (const auto& [seq, row] : rows) {
-      if (row.key == 0) {
-        if (is_due_some_time(row)) opened.next_due = std::min(opened.next_due.value_or(1h), wait(seq, now));
-        continue;
-      }
-      if (!row.blocks) continue;
-      auto blocked = std::find_if(opened.blocked.begin(), opened.blocked.end(),
-                                  [&](const BlockedKey& each) { return each.key == row.key; });
-      if (blocked == opened.blocked.end()) {
-        opened.blocked.push_back({.key = row.key});
-        blocked = opened.blocked.end() - 1;
-        if (is_due_some_time(row)) blocked->wait = wait(seq, now);
-      }
-      ++blocked->events;
-    }
-    return opened;
-  }
-
-  Fetched fetch(std::span<const Wanted> wanted, Steady now) const {
-    Fetched fetched;
-    for (const Wanted& each : wanted) {
-      int left = each.events_max;
-      for (const auto& [seq, row] : rows) {
-        if (row.key != each.key || seq <= each.after || (row.key != 0 && !row.blocks)) continue;
-        if (row.key == 0 && !is_due_some_time(row)) continue;
-        if (row.key == 0 && due_.at(seq) > now) {
-          const auto left_over = wait(seq, now);
-          const auto place = fetched.next_due.try_emplace(3, left_over).first;
-          place->second = std::min(place->second, left_over);
-        } else if (left-- > 0) {
-          fetched.items.push_back({.row = row, .event = event(seq)});
-        }
-      }
-    }
-    return fetched;
-  }
-
-  void save(const Settlement& settlement, Steady now) {
-    if (settlement.count > 0) settled = settlement.seq;
-    for (const Undelivered& row : settlement.undelivered) {
-      rows[row.seq] = row;
-      due_[row.seq] = now + row.wait;
-    }
-    for (const std::int64_t seq : settlement.delivered) rows.erase(seq);
-    for (const std::uint64_t key : settlement.buried_keys)
-      for (auto& [seq, row] : rows)
-        if (row.key == key && row.blocks) row = {.seq = seq, .key = key, .standing = Standing::dead};
-  }
-
-  std::int64_t settled = 0;
-  std::map<std::int64_t, Undelivered> rows;
-  std::int32_t crashes = 0;
-
- private:
-  static bool is_due_some_time(const Undelivered& row) {
-    return row.standing == Standing::retrying || row.standing == Standing::blocked ||
-           row.standing == Standing::scheduled;
-  }
-  std::chrono::milliseconds wait(std::int64_t seq, Steady now) const {
-    return std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(due_.at(seq) - now));
-  }
-
-  std::deque<std::string> keys_;
-  std::map<std::int64_t, Steady> due_;
-};
 
 class LaneTest : public testing::Test {
  protected:
@@ -127,7 +33,7 @@ class LaneTest : public testing::Test {
   std::string go() {
     std::string names;
     lane_->release_due(now_);
-    const auto wanted = lane_->wanted(now_, 100);
+    const auto wanted = lane_->wanted(100);
     lane_->take_in(table_.fetch(wanted, now_), wanted, now_);
     while (const auto position = lane_->next(now_)) names += handed_out(*position);
     if (const auto position = lane_->next_alone()) names += std::string("alone ") + handed_out(*position);
@@ -168,7 +74,7 @@ class LaneTest : public testing::Test {
     return text;
   }
 
-  Table table_;
+  LaneTable table_;
   std::optional<Lane> lane_;
   Steady now_{1'000s};
   std::int64_t read_upto_ = 0;
@@ -515,103 +421,6 @@ TEST_F(LaneTest, WhatWasAnnouncedAndNotSentIsTakenBack) {
   lane_->abandon_rest();
   EXPECT_EQ("stays 1-retrying", save());
   EXPECT_EQ(1, table_.rows.at(1).attempts);
-}
-
-// Whatever is read, answered, saved, lost in a crash and found again, in whatever order: the first deliveries of a key
-// come in order, one of a key is under way at most, and in the end every event is delivered or dead.
-RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
-  Table table;
-  Steady now{1'000s};
-  const Lane::Options options{.announce = *rc::gen::arbitrary<bool>(), .announced_max = 3};
-  std::optional<Lane> lane;
-  std::int64_t read_upto = 0;
-  std::set<std::int64_t> delivered;
-  std::map<std::string, std::int64_t> newest;
-  std::map<std::string, int> under_way_per_key;
-  std::vector<Lane::Position> under_way;
-
-  const auto begin = [&] {
-    lane.emplace(table.open(now), 1, options, now);
-    read_upto = table.settled;
-    under_way.clear();
-    under_way_per_key.clear();
-  };
-  const auto took = [&](Lane::Position position) {
-    const std::string key(lane->event(position).key);
-    if (!key.empty()) RC_ASSERT(++under_way_per_key[key] == 1);
-    under_way.push_back(position);
-  };
-  const auto hand_out = [&] {
-    lane->release_due(now);
-    const auto wanted = lane->wanted(now, 100);
-    lane->take_in(table.fetch(wanted, now), wanted, now);
-    while (const auto position = lane->next_suspect()) took(*position);
-    while (const auto position = lane->next(now)) took(*position);
-    if (const auto position = lane->next_alone()) took(*position);
-  };
-  const auto answer = [&](std::size_t index, int how) {
-    const Lane::Position position = under_way[index];
-    under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(index));
-    const EventView event = lane->event(position);
-    const std::string key(event.key);
-    if (!key.empty()) --under_way_per_key[key];
-    if (how == 0) {
-      if (delivered.insert(event.seq).second && !key.empty()) {
-        RC_ASSERT(event.seq > newest[key]);
-        newest[key] = event.seq;
-      }
-      lane->finish(position);
-      return;
-    }
-    if (how == 1) {
-      lane->again_first(position);
-      return;
-    }
-    Undelivered row = lane->row(position);
-    row.standing = how == 2 ? Standing::dead : Standing::retrying;
-    row.blocks = row.key != 0 && row.standing == Standing::retrying;
-    row.sending = Undelivered::Sending::no;
-    row.wait = how * 100ms;
-    lane->put_back(position, row, now);
-  };
-  const auto save = [&] {
-    if (const auto settlement = lane->settle(now)) {
-      if (settlement->count > 0) RC_ASSERT(settlement->seq > table.settled);
-      table.save(*settlement, now);
-      lane->saved();
-    }
-  };
-
-  begin();
-  const auto rounds = *rc::gen::inRange(1, 60);
-  for (int round = 0; round < rounds; ++round) {
-    const auto count = *rc::gen::inRange(0, 8);
-    for (int i = 0; i < count; ++i) table.enqueue(*rc::gen::element('a', 'b', 'c', '-'));
-    lane->append(table.read(read_upto, *rc::gen::inRange(1, 10), true),
-                 [](const EventView&) { return Lane::Decision{}; });
-    hand_out();
-    const auto answers = *rc::gen::inRange<std::size_t>(0, under_way.size() + 1);
-    for (std::size_t i = 0; i < answers; ++i)
-      answer(*rc::gen::inRange<std::size_t>(0, under_way.size()), *rc::gen::element(0, 0, 0, 0, 1, 2, 3, 5));
-    if (*rc::gen::arbitrary<bool>()) save();
-    now += *rc::gen::element(10ms, 200ms, 1'100ms);
-    if (*rc::gen::inRange(0, 10) == 0) begin();
-  }
-  for (int round = 0; round < 1'000; ++round) {
-    lane->append(table.read(read_upto, 100, true), [](const EventView&) { return Lane::Decision{}; });
-    now += 1s;
-    hand_out();
-    while (!under_way.empty()) answer(under_way.size() - 1, 0);
-    save();
-  }
-  RC_ASSERT(table.settled == table.last());
-  for (std::int64_t seq = 1; seq <= table.last(); ++seq) {
-    const auto row = table.rows.find(seq);
-    const bool dead = row != table.rows.end() && row->second.standing == Standing::dead;
-    RC_ASSERT(dead || (row == table.rows.end() && delivered.contains(seq)));
-  }
-  RC_ASSERT(lane->blocked() == 0);
-  RC_ASSERT(lane->unsettled() == 0);
 }
 
 }  // namespace

@@ -5,44 +5,46 @@
 namespace waybill {
 namespace {
 
-constexpr unsigned position_bits = 40;
+// A ticket is a lane's serial and a position in it. Positions last for years at a million events a second; serials
+// come round, and one that is still in use is passed over. There are as many lanes as shards, and as many departed ones
+// as a sink holds events, at most: far fewer than serials.
+constexpr unsigned position_bits = 48;
 constexpr std::uint64_t position_mask = (std::uint64_t{1} << position_bits) - 1;
+constexpr std::uint32_t serial_mask = (std::uint32_t{1} << (64 - position_bits)) - 1;
 
 }  // namespace
 
-Lane& Lanes::open(Lease lease) {
-  const std::int32_t shard = lease.shard;
-  auto& lane = by_shard_[shard];
-  WAYBILL_ASSERT(lane == nullptr);
-  lane = std::make_unique<Lane>(std::move(lease), next_serial_++);
-  by_serial_[lane->serial()] = lane.get();
+std::uint32_t Lanes::free_serial() {
+  WAYBILL_ASSERT(by_serial_.size() + departed_.size() < serial_mask);
+  do {
+    last_serial_ = (last_serial_ + 1) & serial_mask;
+  } while (by_serial_.contains(last_serial_) || departed_.contains(last_serial_));
+  return last_serial_;
+}
+
+Lane& Lanes::open(const Opened& opened, const Lane::Options& options, Steady now) {
+  const std::uint32_t serial = free_serial();
+  auto& lane = by_serial_[serial];
+  lane = std::make_unique<Lane>(opened, serial, options, now);
   return *lane;
 }
 
-void Lanes::drop(std::int32_t shard) {
-  const auto place = by_shard_.find(shard);
-  if (place == by_shard_.end()) return;
-  by_serial_.erase(place->second->serial());
-  const std::size_t unanswered = place->second->under_way();
-  if (unanswered > 0) {
-    const std::uint32_t serial = place->second->serial();
-    departed_[serial] = {.lane = std::move(place->second), .unanswered = unanswered};
-  }
-  by_shard_.erase(place);
+void Lanes::drop(const Lane& lane) {
+  auto place = by_serial_.extract(lane.serial());
+  WAYBILL_ASSERT(!place.empty());
+  if (const std::size_t unanswered = place.mapped()->under_way(); unanswered > 0)
+    departed_[place.key()] = {.lane = std::move(place.mapped()), .unanswered = unanswered};
 }
 
-void Lanes::drop_all() {
-  while (!by_shard_.empty()) drop(by_shard_.begin()->first);
-}
-
-Lane* Lanes::find(std::int32_t shard) const {
-  const auto place = by_shard_.find(shard);
-  return place == by_shard_.end() ? nullptr : place->second.get();
+void Lanes::clear() {
+  by_serial_.clear();
+  departed_.clear();
+  under_way_ = 0;
 }
 
 std::size_t Lanes::bytes() const {
   std::size_t sum = 0;
-  for (const auto& [shard, lane] : by_shard_) sum += lane->bytes();
+  for (const auto& [serial, lane] : by_serial_) sum += lane->bytes();
   return sum;
 }
 
@@ -53,13 +55,14 @@ std::uint64_t Lanes::ticket(const Lane& lane, Lane::Position position) {
 }
 
 Lanes::Answered Lanes::answered(std::uint64_t ticket) {
+  const auto serial = static_cast<std::uint32_t>(ticket >> position_bits);
+  const auto lane = by_serial_.find(serial);
+  const auto departed = departed_.find(serial);
+  // Submitted before the sink was closed, and answered after all.
+  if (lane == by_serial_.end() && departed == departed_.end()) return {};
   WAYBILL_ASSERT(under_way_ > 0);
   --under_way_;
-  const auto serial = static_cast<std::uint32_t>(ticket >> position_bits);
-  if (const auto lane = by_serial_.find(serial); lane != by_serial_.end())
-    return {.lane = lane->second, .position = ticket & position_mask};
-  const auto departed = departed_.find(serial);
-  WAYBILL_ASSERT(departed != departed_.end());
+  if (lane != by_serial_.end()) return {.lane = lane->second.get(), .position = ticket & position_mask};
   if (--departed->second.unanswered == 0) departed_.erase(departed);
   return {};
 }

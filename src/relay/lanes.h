@@ -9,19 +9,15 @@
 
 namespace waybill {
 
-// The Lanes of one destination, by shard, and by the tickets their events carry at the sink. A lane that is
-// dropped while the sink still holds events of it departs: it lives on, out of sight, until the sink has
-// answered for them. Not thread-safe.
+// The Lanes of one destination, by the tickets their events carry at the sink. A lane that is dropped while the sink
+// still holds events of it departs: it lives on, out of sight, until the sink has answered for them. Not thread-safe.
 class Lanes {
  public:
-  Lane& open(Lease lease);
-  void drop(std::int32_t shard);
-  void drop_all();
-  Lane* find(std::int32_t shard) const;
+  Lane& open(const Opened& opened, const Lane::Options& options, Steady now);
+  void drop(const Lane& lane);
+  // The sink has let go of everything: nothing will be answered any more.
+  void clear();
 
-  auto begin() const { return by_shard_.begin(); }
-  auto end() const { return by_shard_.end(); }
-  std::size_t size() const { return by_shard_.size(); }
   std::size_t bytes() const;
 
   // A ticket for an event that is handed to the sink now.
@@ -37,14 +33,15 @@ class Lanes {
   std::size_t under_way() const { return under_way_; }
 
  private:
-  std::map<std::int32_t, std::unique_ptr<Lane>> by_shard_;
-  std::map<std::uint32_t, Lane*> by_serial_;
+  std::uint32_t free_serial();
+
+  std::map<std::uint32_t, std::unique_ptr<Lane>> by_serial_;
   struct Departed {
-    std::unique_ptr<Lane> lane;
+    std::unique_ptr<Lane> lane{};
     std::size_t unanswered = 0;
   };
   std::map<std::uint32_t, Departed> departed_;
-  std::uint32_t next_serial_ = 1;
+  std::uint32_t last_serial_ = 0;
   std::size_t under_way_ = 0;
 };
 

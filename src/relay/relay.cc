@@ -4,7 +4,9 @@
 #include <array>
 #include <exception>
 #include <mutex>
+#include <optional>
 #include <thread>
+#include <utility>
 
 #include <fmt/format.h>
 #include <unistd.h>
@@ -50,17 +52,22 @@ void RelayOptions::validate() const {
   check_range<std::chrono::milliseconds>("grace", grace, 0ms, 1h, "0s to 1h");
 }
 
+// A keeper that cannot reach the store still turns, if slowly: a connection takes its time to fail.
+bool RelayHealth::alive() const {
+  constexpr auto longest_connect = 1min;
+  return !running || since_beat < 3 * lease || (!store_up && since_turn < 3 * lease + longest_connect);
+}
+
 class Relay::Impl {
  public:
   Impl(Store& store, RelayOptions options, Log log, const Clock& clock)
       : context_{.store = store,
                  .options = checked(std::move(options)),
-                 .identity = {.id = EventId::make().to_string(),
-                              .name = context_.options.name,
-                              .lease = context_.options.lease},
+                 .identity = {.name = context_.options.name, .lease = context_.options.lease},
                  .log = std::move(log),
-                 .clock = clock},
-        keeper_(context_, trust_, keeper_waker_, carriers_) {}
+                 .clock = clock} {
+    begin_anew();
+  }
 
   void add(DestinationOptions destination, std::unique_ptr<Sink> sink) {
     if (find(destination.name))
@@ -71,27 +78,32 @@ class Relay::Impl {
 
   void work(std::stop_token stop, bool until_drained) {
     context_.log.info("relay started", {{"relay", context_.identity.name}, {"store", context_.store.describe()}});
-    std::exception_ptr failure;
+    vitals_.start(context_.clock.steady());
+    Steady deadline{};
     {
-      std::stop_source carriers_stop;
       const std::stop_callback wake(stop, [this] { keeper_waker_.wake(); });
-      std::vector<std::jthread> threads;
-      for (const auto& carrier : carriers_)
-        threads.emplace_back(
-            [this, &carrier, &failure, token = carriers_stop.get_token()] { carry(*carrier, token, failure); });
-      keep(stop, until_drained, failure);
-      finish(failure);
-      carriers_stop.request_stop();
-      for (const auto& carrier : carriers_) carrier->news();
+      Crew crew(carriers_);
+      try {
+        for (const auto& carrier : carriers_)
+          crew.start([this, &carrier](const std::stop_token& token) { carry(*carrier, token); });
+        keep(stop, until_drained);
+      } catch (...) {
+        failed_with(std::current_exception());
+      }
+      deadline = context_.clock.steady() + context_.options.grace;
+      finish(deadline);
     }
-    const Steady deadline = context_.clock.steady() + context_.options.grace;
+    // Only when nothing of ours is on its way any more may others take our leases.
     for (const auto& carrier : carriers_) carrier->close(deadline);
+    keeper_->leave();
+    vitals_.stop();
     context_.log.info("relay stopped", {{"relay", context_.identity.name}});
-    if (failure) std::rethrow_exception(failure);
+    begin_anew();
+    if (const auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
   }
 
   std::size_t step() {
-    std::size_t done = keeper_.turn();
+    std::size_t done = keeper_->turn();
     for (const auto& carrier : carriers_) done += carrier->step();
     return done;
   }
@@ -105,6 +117,8 @@ class Relay::Impl {
     return carrier ? carrier->counts() : RelayCounts{};
   }
 
+  RelayHealth health() const { return vitals_.read(context_.clock.steady(), context_.options.lease); }
+
  private:
   Carrier* find(const std::string& name) const {
     const auto place =
@@ -112,65 +126,102 @@ class Relay::Impl {
     return place == carriers_.end() ? nullptr : place->get();
   }
 
-  // A carrier's thread.
-  void carry(Carrier& carrier, const std::stop_token& stop, std::exception_ptr& failure) {
+  // The carriers' threads. They are stopped and waited for when it goes, however that comes about.
+  class Crew {
+   public:
+    explicit Crew(const std::vector<std::unique_ptr<Carrier>>& carriers) : carriers_(carriers) {}
+    Crew(const Crew&) = delete;
+    Crew& operator=(const Crew&) = delete;
+    ~Crew() {
+      stop_.request_stop();
+      for (const auto& carrier : carriers_) carrier->news();
+    }
+
+    template <typename Work>
+    void start(Work work) {
+      threads_.emplace_back([work = std::move(work), token = stop_.get_token()] { work(token); });
+    }
+
+   private:
+    const std::vector<std::unique_ptr<Carrier>>& carriers_;
+    std::stop_source stop_;
+    std::vector<std::jthread> threads_;
+  };
+
+  // A carrier's thread. If it fails the others still finish what they have begun.
+  void carry(Carrier& carrier, const std::stop_token& stop) {
     try {
       while (!stop.stop_requested())
         if (carrier.step() == 0) carrier.wait(context_.clock.steady() + longest_wait);
     } catch (...) {
-      const std::lock_guard lock(failure_mutex_);
-      if (!failure) failure = std::current_exception();
+      carrier.abandon();
+      failed_with(std::current_exception());
       keeper_waker_.wake();
     }
   }
 
-  bool failed(const std::exception_ptr& failure) {
+  // The first failure is the one that is told.
+  void failed_with(std::exception_ptr failure) {
     const std::lock_guard lock(failure_mutex_);
-    return failure != nullptr;
+    if (!failure_) failure_ = std::move(failure);
+  }
+
+  bool failed() {
+    const std::lock_guard lock(failure_mutex_);
+    return failure_ != nullptr;
   }
 
   bool drained() const {
-    return keeper_.nothing_free() &&
+    return keeper_->nothing_free() &&
            std::all_of(carriers_.begin(), carriers_.end(), [](const auto& carrier) { return carrier->idle(); });
   }
 
   // The keeper's loop, on the caller's thread.
-  void keep(const std::stop_token& stop, bool until_drained, std::exception_ptr& failure) {
-    try {
-      while (!stop.stop_requested() && !failed(failure) && !(until_drained && drained()))
-        if (keeper_.turn() == 0) keeper_.wait(context_.clock.steady() + (until_drained ? 50ms : longest_wait));
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex_);
-      if (!failure) failure = std::current_exception();
-    }
+  void keep(const std::stop_token& stop, bool until_drained) {
+    while (!stop.stop_requested() && !failed() && !(until_drained && drained()))
+      if (keeper_->turn() == 0) keeper_->wait(context_.clock.steady() + (until_drained ? 50ms : longest_wait));
   }
 
   // Lets the carriers finish what is under way and give their leases back; goes on saying "alive" meanwhile.
-  void finish(const std::exception_ptr& failure) {
-    const Steady deadline = context_.clock.steady() + context_.options.grace;
-    keeper_.wind_up();
-    const auto held = [this] {
-      return std::any_of(carriers_.begin(), carriers_.end(),
-                         [](const auto& carrier) { return !carrier->held().empty(); });
+  void finish(Steady deadline) {
+    bool keeping = true;
+    const auto busy = [this] {
+      return std::any_of(carriers_.begin(), carriers_.end(), [](const auto& carrier) { return carrier->busy(); });
     };
-    try {
-      while (held() && !failed(failure) && context_.clock.steady() < deadline)
-        if (keeper_.turn() == 0) keeper_.wait(std::min(deadline, context_.clock.steady() + 2ms));
-      if (held() && !failed(failure))
-        context_.log.warning("the grace period is over; what is still under way may be sent again",
-                             {{"relay", context_.identity.name}});
-    } catch (const Error& error) {
-      context_.log.warning("could not hand over; the leases will run out by themselves", {{"error", error.what()}});
+    keeper_->wind_up();
+    while (busy() && context_.clock.steady() < deadline) {
+      const Steady soon = std::min(deadline, context_.clock.steady() + 2ms);
+      try {
+        if (!keeping) {
+          keeper_waker_.wait(soon);
+        } else if (keeper_->turn() == 0) {
+          keeper_->wait(soon);
+        }
+      } catch (...) {  // The carriers have the rest of the trust to finish in.
+        keeping = false;
+        failed_with(std::current_exception());
+      }
     }
-    keeper_.leave();
+    if (busy())
+      context_.log.warning("the grace period is over; what is still under way may be sent again",
+                           {{"relay", context_.identity.name}});
   }
 
-  const RelayContext context_;
+  // Another run is another relay, to others and to itself.
+  void begin_anew() {
+    trust_.extend({});
+    context_.identity.id = EventId::make().to_string();
+    keeper_.emplace(context_, trust_, vitals_, keeper_waker_, carriers_);
+  }
+
+  RelayContext context_;
   Trust trust_;
+  Vitals vitals_;
   Waker keeper_waker_;
   std::vector<std::unique_ptr<Carrier>> carriers_;
-  Keeper keeper_;
+  std::optional<Keeper> keeper_;
   std::mutex failure_mutex_;
+  std::exception_ptr failure_;  // guarded by failure_mutex_
 };
 
 Relay::Relay(Store& store, RelayOptions options, Log log, const Clock& clock)
@@ -195,6 +246,9 @@ void Relay::hint() noexcept {
 }
 RelayCounts Relay::counts(const std::string& destination) const {
   return impl_->counts(destination);
+}
+RelayHealth Relay::health() const {
+  return impl_->health();
 }
 
 }  // namespace waybill

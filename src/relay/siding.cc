@@ -153,10 +153,10 @@ void Siding::take_in(const Fetched::Item& fetched, std::shared_ptr<const void> m
   }
 }
 
-void Siding::taken_in(std::span<const Wanted> wanted, std::optional<Steady> next_due) {
+void Siding::taken_in(std::int32_t shard, std::span<const Wanted> wanted, std::optional<Steady> next_due) {
   for (const Wanted& each : wanted) {
     const auto key = keys_.find(each.key);
-    if (each.key == 0 || key == keys_.end()) continue;
+    if (each.shard != shard || each.key == 0 || key == keys_.end()) continue;
     key->second.wanted = false;
     if (!key->second.fetched.empty()) {
       let_go(key->second.fetched.front());

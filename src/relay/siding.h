@@ -53,7 +53,7 @@ class Siding {
   std::vector<Wanted> wanted(std::int32_t shard, int events_max);
   void take_in(const Fetched::Item& fetched, std::shared_ptr<const void> memory);
   // All that came of `wanted` is taken in.
-  void taken_in(std::span<const Wanted> wanted, std::optional<Steady> next_due);
+  void taken_in(std::int32_t shard, std::span<const Wanted> wanted, std::optional<Steady> next_due);
 
   // --- What may go: in the usual way; with nothing else under way; and what an earlier relay did not survive, to be
   // judged as an attempt that is over.

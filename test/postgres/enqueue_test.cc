@@ -10,6 +10,66 @@
 namespace waybill {
 namespace {
 
+class WriterTest : public PostgresTest {
+ protected:
+  static Remedy remedy_of(const std::function<void()>& call) {
+    try {
+      call();
+    } catch (const Error& error) {
+      return error.remedy();
+    }
+    ADD_FAILURE() << "it succeeded";
+    return Remedy::unknown;
+  }
+};
+
+// COMMIT of a failed transaction is a ROLLBACK, and no error to the server.
+TEST_F(WriterTest, CommitsNoFailedTransaction) {
+  const auto writer = store->writer();
+  writer->enqueue(std::vector{make_event("a")});
+  connect()("ALTER FUNCTION waybill.first_id RENAME TO other_id");
+  Event twice = make_event("b");
+  twice.dedup_key = "once";
+  EXPECT_THROW(writer->enqueue(std::vector{twice, twice}), Error);
+  EXPECT_EQ(Remedy::fix_input, remedy_of([&] { writer->commit(); }));
+  EXPECT_EQ(Remedy::fix_input, remedy_of([&] { writer->commit(); })) << "there is nothing left to commit";
+  EXPECT_EQ("0", app("SELECT count(*) FROM waybill.event"));
+}
+
+TEST_F(WriterTest, ATransactionThatWasIdleForTooLongIsARetry) {
+  app("ALTER DATABASE " + app("SELECT current_database()") + " SET idle_in_transaction_session_timeout = '20ms'");
+  const auto writer = store->writer();
+  ASSERT_TRUE(eventually([&] {
+    return app("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waybill writer' AND datname = "
+               "current_database()") == "0";
+  }));
+  EXPECT_EQ(Remedy::retry, remedy_of([&] { writer->enqueue(std::vector{make_event("a")}); }));
+}
+
+TEST_F(WriterTest, ALostAnswerToCommitIsInDoubt) {
+  const auto writer = store->writer();
+  writer->enqueue(std::vector{make_event("a")});
+  app("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waybill writer' AND datname = "
+      "current_database()");
+  EXPECT_EQ(Remedy::unknown, remedy_of([&] { writer->commit(); }));
+}
+
+// More than a statement has parameters; and than this server has locks, which then says so.
+TEST_F(WriterTest, ManyKeysAreSerializedInOneStatement) {
+  std::vector<Event> events;
+  for (int i = 0; i < 40'000; ++i) events.push_back(make_event("a", "k" + std::to_string(i)));
+  try {
+    enqueue(app.raw(), events, {.serialize = true});
+  } catch (const Error& error) {
+    EXPECT_THAT(error.what(), testing::HasSubstr("max_locks_per_transaction"));
+  }
+  events.resize(3'000);
+  app("BEGIN");
+  enqueue(app.raw(), events, {.serialize = true});
+  EXPECT_EQ("3000", app("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND mode = 'ExclusiveLock'"));
+  app("ROLLBACK");
+}
+
 class DedupTest : public PostgresTest {
  protected:
   static Event once(const std::string& name) {

@@ -190,6 +190,23 @@ TEST_F(FenceTest, TheHeartbeatIsNotHeldUpByTheLock) {
   EXPECT_THAT(beat.get().mine, SizeIs(1));
 }
 
+// Nor by whoever has the log locked; what was written meanwhile is found afterwards.
+TEST_F(FenceTest, TheHeartbeatIsNotHeldUpByALockedLog) {
+  Reader reader(*store);
+  put("a");
+  Sql open = connect();
+  open("BEGIN; LOCK TABLE waybill.event IN ACCESS EXCLUSIVE MODE");
+  const std::string out = "out";
+  auto beat = std::async(std::launch::async, [&] { return reader.membership->beat(std::span(&out, 1)); });
+  const bool in_time = beat.wait_for(5s) == std::future_status::ready;
+  open("ROLLBACK");
+  EXPECT_TRUE(in_time);
+  const Pulse pulse = beat.get();
+  EXPECT_THAT(pulse.mine, SizeIs(1));
+  EXPECT_FALSE(pulse.news);
+  EXPECT_TRUE(reader.membership->poll());
+}
+
 // With the term in a unique index a change of hands is an update of a key, which waits for FOR KEY SHARE; any other
 // update of the lease does not.
 TEST_F(FenceTest, OnlyAChangeOfHandsWaitsForTheLock) {

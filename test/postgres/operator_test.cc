@@ -42,6 +42,17 @@ class OperatorTest : public PostgresTest {
     return server.url(app("SELECT current_database()"), user);
   }
 
+  // What the store has against an edit; empty if nothing.
+  std::string edit(const EventId& id, const Edit& how) {
+    try {
+      store->operate()->edit({.id = EventId::make()}, "out", id, how);
+      return "";
+    } catch (const Error& error) {
+      EXPECT_EQ(Remedy::fix_input, error.remedy()) << error.what();
+      return error.what();
+    }
+  }
+
   std::int64_t count(const std::string& what) {
     return app.number("SELECT count(*) FROM waybill.undelivered WHERE " + what);
   }
@@ -129,16 +140,7 @@ TEST_F(OperatorTest, AnEditIsHeldToTheLimits) {
   ASSERT_THAT(reader.pass(0, {{.seq = 2, .standing = Standing::held}}), IsEmpty());
   const auto json = EventId::parse(app("SELECT id FROM waybill.undelivered WHERE seq = 1")).value();
   const auto desk = store->operate();
-  const auto edit = [&](const EventId& id, const Edit& edit) {
-    try {
-      desk->edit({.id = EventId::make()}, "out", id, edit);
-      return std::string();
-    } catch (const Error& error) {
-      EXPECT_EQ(Remedy::fix_input, error.remedy()) << error.what();
-      return std::string(error.what());
-    }
-  };
-  EXPECT_THAT(edit(json, {.payload = "{"}), HasSubstr("json"));
+  EXPECT_THAT(edit(json, {.payload = "[1"}), HasSubstr("json"));
   EXPECT_THAT(edit(json, {.payload = "\xff"}), HasSubstr("UTF8"));
   EXPECT_THAT(edit(json, {.payload = '"' + std::string(800'000, 'x') + '"'}), HasSubstr("786432"));
   EXPECT_THAT(edit(json, {.headers = "[]"}), HasSubstr("headers must be"));

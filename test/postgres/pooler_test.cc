@@ -61,6 +61,20 @@ TEST_F(PoolerTest, ARelayDrainsThroughItAndSaysThatItPolls) {
   EXPECT_EQ(300, status.events.value);
 }
 
+// Every command begins by asking for the schema. The next one finds the sessions of the one before.
+TEST_F(PoolerTest, ProgramsStartThroughItOneAfterTheOther) {
+  for (int start = 0; start < 4; ++start) {
+    const auto program = postgres_store({.url = pooled_url});
+    const SchemaState state = program->schema()->state();
+    EXPECT_EQ(state.newest_known, state.version);
+    EXPECT_TRUE(program->schema()->migrate().empty());
+    const auto writer = program->writer();
+    writer->enqueue(std::vector{make_event("a")});
+    writer->commit();
+    EXPECT_EQ(start + 1, program->inspector()->status().events.value);
+  }
+}
+
 TEST_F(PoolerTest, NobodySleepsInAPooledSession) {
   const auto membership = pooled->join({.id = "relay", .name = "relay"});
   EXPECT_FALSE(membership->sleep());

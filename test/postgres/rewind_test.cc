@@ -75,6 +75,16 @@ TEST_F(RewindTest, ToAnEventInTheMiddleOfALargeWindow) {
   EXPECT_EQ("31", again.front().name);
 }
 
+TEST_F(RewindTest, ManyAreCountedAbout) {
+  app("INSERT INTO waybill.event (topic, payload, key) SELECT 't', '1', 'k' FROM generate_series(1, 12000)");
+  Reader reader(*store);
+  reader.read_all(5'000);
+  reader.settle_all();
+  const Count again = rewind({}, true);
+  EXPECT_EQ(12'000, again.value);
+  EXPECT_FALSE(again.exact);
+}
+
 TEST_F(RewindTest, RepeatedItDoesNothing) {
   put("a");
   Reader reader(*store);

@@ -57,6 +57,44 @@ TEST_F(MigrateTest, OfTwoAtOnceOneWaits) {
   EXPECT_EQ("", refusal(*store));
 }
 
+TEST_F(MigrateTest, AChangedColumnUnderAPreparedStatementIsARetry) {
+  store->schema()->migrate();
+  const auto inspector = store->inspector();
+  inspector->list({});
+  app("ALTER TABLE waybill.event ALTER COLUMN content_type TYPE varchar");
+  try {
+    inspector->list({});
+    ADD_FAILURE() << "the plan was not stale";
+  } catch (const Error& error) {
+    EXPECT_EQ(Remedy::retry, error.remedy()) << error.what();
+  }
+  inspector->list({});
+}
+
+// The name stands in our SQL as it is, and roles and channels are called after it.
+TEST_F(MigrateTest, ASchemasNameIsChecked) {
+  for (const std::string& name : {std::string(), std::string("Way"), std::string("1a"), std::string("a b"),
+                                  std::string("x; DROP SCHEMA waybill CASCADE; --"), std::string(41, 'a')})
+    EXPECT_THROW(postgres_store({.url = url, .schema = name}), Error) << name;
+  const std::string longest(40, 'a');
+  const auto named = postgres_store({.url = url, .schema = longest});
+  named->schema()->migrate();
+  EXPECT_EQ("1", app("SELECT count(*) FROM pg_roles WHERE rolname = '" + longest + "_operator'"));
+}
+
+TEST_F(MigrateTest, AUrlThatCannotBeReadIsNotQuoted) {
+  for (const char* bad : {"postgresql://u:50%secret@localhost/db", "postgresql://u:pa@secret@localhost/db",
+                          "postgresql://u:pa/secret@localhost/db", "postgresql://u:1/secret@localhost/db",
+                          "host=localhost password=a secret", "postgresql://u:p@a?secret=b@localhost/db",
+                          "postgresql://u:p?secret=b%zz@localhost/db"}) {
+    const auto away = postgres_store({.url = bad});
+    EXPECT_THAT(away->describe(), testing::Not(HasSubstr("secret")));
+    EXPECT_THAT(refusal(*away), testing::AllOf(HasSubstr("cannot be read"), testing::Not(HasSubstr("secret"))));
+  }
+  const auto mistyped = postgres_store({.url = "postgresql://localhost/db?sslmode=prefer&passwor=secret"});
+  EXPECT_THAT(refusal(*mistyped), testing::AllOf(HasSubstr("'passwor'"), testing::Not(HasSubstr("secret"))));
+}
+
 // They share the cluster's roles.
 TEST_F(MigrateTest, TwoDatabasesAtOnceDoNotHurtEachOther) {
   std::vector<std::string> urls{url};

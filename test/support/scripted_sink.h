@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -17,11 +18,15 @@ class ScriptedSink final : public Sink {
     std::map<std::string, std::deque<Outcome::Kind>> next;  // payload -> outcomes of its next attempts, then delivered
     bool answers = true;                                    // false: keeps everything under way
     bool away = false;                                      // true: unavailable
+    std::set<std::string> stuck;                            // payloads that get no answer
+    std::set<std::string> poison;                           // payloads that set `poisoned`, then nothing answers
+    bool poisoned = false;
     std::size_t in_flight_max = 1000;
     std::vector<std::string> delivered;  // in order
     std::vector<std::string> attempted;  // in order
     std::size_t most_under_way = 0;
     bool closed = false;
+    Steady close_by{};
   };
 
   explicit ScriptedSink(Script& script) : script_(script) {}
@@ -29,13 +34,17 @@ class ScriptedSink final : public Sink {
   void submit(const EventView& event, std::uint64_t ticket) override {
     taken_.push_back({std::string(event.payload), ticket});
     script_.attempted.push_back(taken_.back().name);
+    if (script_.poison.contains(taken_.back().name)) script_.poisoned = true;
     script_.most_under_way = std::max(script_.most_under_way, taken_.size());
   }
 
   void collect(std::vector<Outcome>& outcomes, Steady /*deadline*/) override {
-    if (!script_.answers) return;
-    for (const Taken& taken : taken_) outcomes.push_back(answer(taken));
-    taken_.clear();
+    if (!script_.answers || script_.poisoned) return;
+    std::erase_if(taken_, [&](const Taken& taken) {
+      if (script_.stuck.contains(taken.name)) return false;
+      outcomes.push_back(answer(taken));
+      return true;
+    });
   }
 
   std::size_t in_flight_max() const override { return script_.in_flight_max; }
@@ -44,7 +53,11 @@ class ScriptedSink final : public Sink {
     return script_.away ? Outcome{0, Outcome::Kind::unavailable, "away"} : Outcome{};
   }
 
-  void close(Steady /*deadline*/) override { script_.closed = true; }
+  void close(Steady deadline) override {
+    script_.closed = true;
+    script_.close_by = deadline;
+    taken_.clear();
+  }
 
  private:
   struct Taken {

@@ -12,12 +12,17 @@ class CallSink final : public Sink {
 
   void submit(const EventView& event, std::uint64_t ticket) override { taken_.push_back({&event, ticket}); }
 
-  // One call per collect: a slow function must not keep the relay from its other work for long.
+  // One call per collect, so that a relay can see to its other work after each; how long it goes on is its own affair.
   void collect(std::vector<Outcome>& outcomes, Steady /*deadline*/) override {
     if (next_ == taken_.size()) return;
     const auto [event, ticket] = taken_[next_++];
     outcomes.push_back(call(*event, ticket));
     if (next_ < taken_.size()) return;
+    taken_.clear();
+    next_ = 0;
+  }
+
+  void close(Steady /*deadline*/) override {
     taken_.clear();
     next_ = 0;
   }

@@ -13,12 +13,12 @@ struct FileSinkOptions {
 };
 
 // Appends events to a file as JSON lines (model/envelope.h). Several processes may append to one file: lines
-// are written whole, many in one write. A write that fails is an outage (`unavailable`); where it broke off
-// inside a line, the next write begins with a line end, so that only the broken line is unreadable, and its
-// event comes again.
+// are written whole, many in one write. A write that fails is an outage (`unavailable`) for all events that were
+// to be written with it, so that those before the place where it broke come again; where that is inside a line,
+// the next write begins with a line end, and only the broken line is unreadable.
 std::unique_ptr<Sink> file_sink(FileSinkOptions options);
 
-// The same to the standard output.
+// The same to the standard output. While nobody reads it, events stay on their way.
 std::unique_ptr<Sink> stdout_sink();
 
 }  // namespace waybill

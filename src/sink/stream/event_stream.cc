@@ -19,7 +19,9 @@ using stream::ClientSource;
 using stream::HeadReader;
 using stream::Hub;
 
-constexpr std::size_t place_bytes_max = 4 * 1024;
+// Most of what a request's headers may have in all. PostgreSQL's places name the transactions that were open: two to
+// four bytes for each.
+constexpr std::size_t place_bytes_max = http::limits::header_bytes_max * 3 / 4;
 
 http::Response bad_request(const std::string& text) {
   return {.status = 400, .body = text + "\n"};

@@ -102,7 +102,8 @@ TEST_F(EventStreamTest, RefusesPlacesThatAreNone) {
   EXPECT_EQ(400, refused("?after=now"));
   EXPECT_EQ(400, refused("?after=a%20b"));
   EXPECT_EQ(400, refused("?after=%0d%0aSet-Cookie:x"));
-  EXPECT_EQ(400, refused(fmt::format("?after={}", std::string(5'000, 'p'))));
+  EXPECT_EQ(400, refused(fmt::format("?after={}", std::string(13'000, 'p'))));
+  EXPECT_EQ(410, refused("", fmt::format("Last-Event-ID: {}\r\n", std::string(12'000, 'p'))));
   EXPECT_EQ(400, refused("?from=yesterday"));
   EXPECT_EQ(410, refused("?after=p1"));
   EXPECT_EQ(410, refused("", "Last-Event-ID: nonsense\r\n"));

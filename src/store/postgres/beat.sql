@@ -1,8 +1,9 @@
 -- A relay's heartbeat, and what it needs to know. Rows by kind:
 --   lease: destination, shard, term, mine (true) or free (false)
 --   destination: name, shards, relays alive that serve it besides this one, paused, changes
---   news: whether anything was committed since $5, the snapshot now, milliseconds until the next relay's time runs out
--- $1 id, $2 name, $3 lease in ms, $4 destinations, $5 last snapshot, $6 its base
+--   expiry: milliseconds until the next relay's time runs out; null if there is none
+-- It does not touch the log: whoever has that locked must not cost a relay its leases.
+-- $1 id, $2 name, $3 lease in ms, $4 destinations
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
 beat AS (
   INSERT INTO {schema}.relay (id, name, alive_until, last_seen, destinations)
@@ -12,15 +13,15 @@ beat AS (
 ), others AS MATERIALIZED (
   SELECT r.id, r.alive_until, r.destinations FROM {schema}.relay r, clock WHERE r.id <> $1 AND r.alive_until > clock.now
 )
-SELECT 'lease' AS kind, l.destination, l.shard::integer, l.term, l.owner IS NOT DISTINCT FROM $1 AS flag, NULL AS text
+SELECT 'lease' AS kind, l.destination, l.shard::integer, l.term, l.owner IS NOT DISTINCT FROM $1 AS mine, NULL::bigint AS changes
 FROM {schema}.lease l
 WHERE l.destination = ANY ($4::text[])
   AND (l.owner IS NULL OR l.owner = $1 OR NOT EXISTS (SELECT FROM others o WHERE o.id = l.owner))
 UNION ALL
 SELECT 'destination', d.name, (SELECT i.shards FROM {schema}.identity i)::integer,
-       (SELECT count(*) FROM others o WHERE d.name = ANY (o.destinations)), d.paused, d.changes::text
+       (SELECT count(*) FROM others o WHERE d.name = ANY (o.destinations)), d.paused, d.changes
 FROM {schema}.destination d WHERE d.name = ANY ($4::text[])
 UNION ALL
-SELECT 'news', NULL, NULL,
+SELECT 'expiry', NULL, NULL,
        (SELECT (1000 * extract(epoch FROM min(o.alive_until) - clock.now))::bigint FROM others o, clock GROUP BY clock.now),
-       {news}, pg_current_snapshot()::text
+       NULL, NULL

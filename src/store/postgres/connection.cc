@@ -11,6 +11,7 @@
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "enqueue/database_error.h"
 
 namespace waybill {
 namespace {
@@ -26,24 +27,54 @@ Integer big_endian(const char* bytes) {
   return value;
 }
 
-Remedy remedy_of(std::string_view state) {
-  const std::string_view kind = state.substr(0, 2);
-  // Connection, resources (disk full, too many connections), operator intervention, and what a later try may
-  // pass.
-  if (kind == "08" || kind == "53" || kind == "57" || kind == "58" || state == "40001" || state == "40P01" ||
-      state == "55P03" || state == "25006" || state == "XX000")
-    return Remedy::retry;
-  if (kind == "22" || kind == "23") return Remedy::fix_input;
-  return Remedy::fix_config;
+bool is_commit(const PgRows& result) {
+  return std::string_view(PQcmdStatus(result.memory().get())) == "COMMIT";
 }
 
-std::string_view way_out(std::string_view state) {
-  if (state == "42P01" || state == "3F000" || state == "42883" || state == "42703")
-    return "; run 'waybill migrate' on this database";
-  if (state == "42501") return "; grant this user the role it needs (waybill_relay, waybill_enqueue, …)";
-  if (state == "25006") return "; this is a read-only standby: name the primary";
-  if (state == "53100") return "; make room on the server's disk";
-  return "";
+using UrlOptions = std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)>;
+
+// An @ or / that was left as it is in a password ends it too early: the rest of it would be taken for a host, which is
+// shown.
+bool password_strays(std::string_view url) {
+  const auto begin = url.find("://");
+  if (begin == std::string_view::npos) return false;
+  const std::string_view place = url.substr(begin + 3, url.find('?', begin) - begin - 3);
+  const auto at = place.find('@');
+  return at != std::string_view::npos && (place.rfind('@') != at || place.find('/') < at);
+}
+
+// What the URL says; nothing if it cannot be read.
+UrlOptions read_url(const std::string& url) {
+  char* error = nullptr;
+  UrlOptions options(PQconninfoParse(url.c_str(), &error), &PQconninfoFree);
+  if (error) PQfreemem(error);
+  if (options && (url.starts_with("postgres://") || url.starts_with("postgresql://")) && password_strays(url))
+    options.reset();
+  return options;
+}
+
+// What is wrong with it, in none of libpq's own words: they quote the URL, and there is a password in it. A parameter
+// is named if it can be no part of one.
+std::string why_unreadable(std::string_view url) {
+  const UrlOptions known(PQconndefaults(), &PQconninfoFree);
+  const auto is_known = [&](std::string_view name) {
+    for (const PQconninfoOption* option = known.get(); option && option->keyword; ++option)
+      if (name == option->keyword) return true;
+    return false;
+  };
+  const auto query = url.find('?');
+  if (query != std::string_view::npos && url.find('@', query) == std::string_view::npos) {
+    for (std::string_view rest = url.substr(query); !rest.empty();
+         rest = rest.substr(std::min(rest.find('&'), rest.size()))) {
+      rest.remove_prefix(1);
+      const std::string_view name = rest.substr(0, rest.find_first_of("=&"));
+      if (!is_known(name))
+        return fmt::format("postgresql: the URL has a parameter '{}', which libpq does not know", name);
+    }
+  }
+  return "postgresql: the URL cannot be read; it is postgresql://USER:PASSWORD@HOST:PORT/DATABASE, and in the password "
+         ": / "
+         "@ % and the like are written as %3A %2F %40 %25";
 }
 
 // What the server says when it turns a connection down for good; libpq gives no code for it.
@@ -73,8 +104,8 @@ void append_quoted(std::string& out, std::string_view text) {
   out += '"';
 }
 
-const PgQuery begin{"begin", "BEGIN ISOLATION LEVEL READ COMMITTED"};
-const PgQuery commit{"commit", "COMMIT"};
+const PgQuery begin_statement{"begin", "BEGIN ISOLATION LEVEL READ COMMITTED"};
+const PgQuery commit_statement{"commit", "COMMIT"};
 // By SET LOCAL in effect: a pooler hands the session to others after the transaction. A relay that is stopped
 // in the middle of a transaction must not hold its locks for ever.
 const PgQuery settings{
@@ -134,6 +165,7 @@ std::string pg_array(std::span<const std::string> texts) {
 }
 
 PgConnection::PgConnection(const std::string& url, const std::string& purpose) : connection_(nullptr, &PQfinish) {
+  if (!read_url(url)) throw Error(Remedy::fix_config, why_unreadable(url));
   // What stands before dbname can be overridden by the URL; what stands after it cannot.
   const std::array<const char*, 10> names{"connect_timeout",           "keepalives_idle",
                                           "keepalives_interval",       "keepalives_count",
@@ -152,25 +184,29 @@ PgConnection::PgConnection(const std::string& url, const std::string& purpose) :
     throw Error(Remedy::fix_config, "postgresql: the server is older than version 13, which is the least that will do");
   PQsetNoticeProcessor(
       raw(), [](void*, const char*) {}, nullptr);
+  // A pooler tells its client a process number of its own making.
+  const PgRows number(PQexec(raw(), "SELECT pg_backend_pid()"));
+  if (PQresultStatus(number.memory().get()) != PGRES_TUPLES_OK) fail(number.memory().get());
+  pooled_ = number.text(0, 0) != std::to_string(PQbackendPID(raw()));
 }
 
 void PgConnection::fail_connection() const {
   throw Error(Remedy::retry, "postgresql: " + one_line(PQerrorMessage(raw())));
 }
 
-// Only the primary message: the details of a failed check would show the row, payload and all.
 void PgConnection::fail(const PGresult* result) const {
-  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
-  const char* message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-  if (!state) fail_connection();
-  throw Error(remedy_of(state), fmt::format("postgresql: {}{}", one_line(message ? message : "?"), way_out(state)));
+  if (!PQresultErrorField(result, PG_DIAG_SQLSTATE)) fail_connection();
+  throw postgres_error("postgresql", raw(), result);
 }
 
 PgRows PgConnection::run(const PgStatement& statement) {
-  queue(*statement.query, statement.parameters);
+  return std::move(run(std::span(&statement, 1)).at(0));
+}
+
+std::vector<PgRows> PgConnection::run(std::span<const PgStatement> statements) {
+  for (const PgStatement& statement : statements) queue(*statement.query, statement.parameters);
   if (PQpipelineSync(raw()) != 1) fail_connection();
-  auto results = receive_results(0, 0);
-  return std::move(results.at(0));
+  return receive_results(0, 0);
 }
 
 void PgConnection::script(const std::string& sql) {
@@ -186,10 +222,26 @@ void PgConnection::script(const std::string& sql) {
   }
 }
 
+// The server takes a COMMIT of a failed transaction for a ROLLBACK, and one without a transaction for nothing at all;
+// neither is an error to it.
+void PgConnection::commit() {
+  const PGTransactionStatusType status = PQtransactionStatus(raw());
+  if (status != PQTRANS_IDLE && status != PQTRANS_INERROR) {
+    const PgRows result(PQexec(raw(), "COMMIT"));
+    if (is_commit(result)) return;
+    if (PQstatus(raw()) == CONNECTION_BAD)
+      throw Error(Remedy::unknown, "postgresql: the connection was lost during COMMIT; it may have taken effect");
+    if (PQresultStatus(result.memory().get()) != PGRES_COMMAND_OK) fail(result.memory().get());
+  }
+  roll_back();
+  throw Error(Remedy::fix_input,
+              "postgresql: a statement of the transaction has failed: it was rolled back, nothing was written");
+}
+
 void PgConnection::queue(const PgQuery& query, const PgParameters& parameters) {
   if (PQpipelineStatus(raw()) == PQ_PIPELINE_OFF && PQenterPipelineMode(raw()) != 1) fail_connection();
   // Behind a pooler the next transaction may run on another server process: nothing can be prepared there.
-  const std::string name = pooled_.value_or(false) ? "" : "waybill_" + query.name;
+  const std::string name = pooled_ ? "" : "waybill_" + query.name;
   if (name.empty() || !prepared_.contains(name)) {
     if (PQsendPrepare(raw(), name.c_str(), query.sql.c_str(), 0, nullptr) != 1) fail_connection();
     queued_.push_back(false);
@@ -214,10 +266,10 @@ std::vector<PgRows> PgConnection::transact(std::span<const PgStatement> statemen
 }
 
 void PgConnection::send(std::span<const PgStatement> statements) {
-  queue(begin, {});
+  queue(begin_statement, {});
   queue(settings, {});
   for (const PgStatement& statement : statements) queue(*statement.query, statement.parameters);
-  queue(commit, {});
+  queue(commit_statement, {});
   if (PQpipelineSync(raw()) != 1 || PQflush(raw()) < 0) fail_connection();
 }
 
@@ -245,6 +297,8 @@ std::vector<PgRows> PgConnection::receive_results(std::size_t skip_front, std::s
   }
   if (!sync.memory() || PQresultStatus(sync.memory().get()) != PGRES_PIPELINE_SYNC || PQexitPipelineMode(raw()) != 1)
     fail_connection();
+  if (skip_back > 0 && !is_commit(results.back()))
+    throw Error(Remedy::retry, "postgresql: the server rolled a transaction back that was to be committed");
   results.erase(results.end() - static_cast<std::ptrdiff_t>(skip_back), results.end());
   results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(skip_front));
   return results;
@@ -253,17 +307,7 @@ std::vector<PgRows> PgConnection::receive_results(std::size_t skip_front, std::s
 void PgConnection::roll_back() {
   if (PQtransactionStatus(raw()) == PQTRANS_INERROR || PQtransactionStatus(raw()) == PQTRANS_INTRANS)
     PQclear(PQexec(raw(), "ROLLBACK"));
-  if (!pooled_.value_or(false)) PQclear(PQexec(raw(), "DEALLOCATE ALL"));
-}
-
-bool PgConnection::pooled() {
-  // A pooler tells its client a process number of its own making.
-  if (!pooled_) {
-    const PgRows rows(PQexec(raw(), "SELECT pg_backend_pid()"));
-    if (PQresultStatus(rows.memory().get()) != PGRES_TUPLES_OK) fail(rows.memory().get());
-    pooled_ = rows.text(0, 0) != std::to_string(PQbackendPID(raw()));
-  }
-  return *pooled_;
+  if (!pooled_) PQclear(PQexec(raw(), "DEALLOCATE ALL"));
 }
 
 std::vector<std::string> PgConnection::notifications() {
@@ -277,10 +321,7 @@ std::vector<std::string> PgConnection::notifications() {
 }
 
 std::string describe_postgres(const std::string& url) {
-  char* error = nullptr;
-  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(PQconninfoParse(url.c_str(), &error),
-                                                                             &PQconninfoFree);
-  if (error) PQfreemem(error);
+  const UrlOptions options = read_url(url);
   if (!options) return "postgresql (its URL cannot be read)";
   std::string host = "localhost";
   std::string database;

@@ -73,8 +73,14 @@ class PgConnection {
 
   // One statement in a transaction of its own.
   PgRows run(const PgStatement& statement);
+  // Several statements in a transaction of their own and one round trip, under the session's settings.
+  std::vector<PgRows> run(std::span<const PgStatement> statements);
   // A script of several statements without parameters, in one transaction.
   void script(const std::string& sql);
+
+  // Ends the transaction that script() has begun. Throws Error(fix_input) if one of its statements has failed, and
+  // (unknown) if the connection was lost meanwhile.
+  void commit();
 
   // Several statements in one transaction and one round trip, with settings under which our queries keep
   // their plans and a commit reaches the disk. Returns one result each.
@@ -84,7 +90,8 @@ class PgConnection {
   std::vector<PgRows> receive();
 
   // Is there a pooler between the server and us? Then nothing may rest in the session.
-  bool pooled();
+  bool pooled() const { return pooled_; }
+  bool alive() const { return PQstatus(connection_.get()) == CONNECTION_OK; }
   int server_version() const { return PQserverVersion(connection_.get()); }
 
   // For LISTEN: to wait on, and the channels told of since the last call.
@@ -103,7 +110,7 @@ class PgConnection {
   std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
   std::set<std::string> prepared_;
   std::vector<bool> queued_;  // in the pipeline, in order: true for what has a result to return, false for a PREPARE
-  std::optional<bool> pooled_;
+  bool pooled_ = false;
 };
 
 // For messages: host, database and user of a URL, without its password.

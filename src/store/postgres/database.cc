@@ -11,34 +11,14 @@
 namespace waybill {
 namespace {
 
-// In the order in which event_rows.cc reads them. A large payload is left out and fetched when its turn
-// comes: so a chunk of events stays small whatever is in them.
-constexpr std::string_view event_columns =
-    "e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.key, "
-    "CASE WHEN e.octets <= 65536 THEN e.payload END, CASE WHEN e.octets <= 65536 THEN e.payload_bytes END, "
-    "e.payload_bytes IS NULL, e.content_type, e.metadata, e.headers, e.routing_key, e.schema_id, "
-    "e.schema_version, "
-    "e.occurred_at, e.created_at, e.not_before, e.expires_at, e.attempts_max, e.dedup_key";
-
-constexpr std::string_view null_columns =
-    "NULL::bigint AS seq, NULL::smallint, NULL::uuid, NULL, NULL, NULL, NULL, NULL, NULL::bigint, NULL, "
-    "NULL::json, "
-    "NULL::bytea, NULL::boolean, NULL, NULL::json, NULL::json, NULL, NULL, NULL::integer, NULL::timestamptz, "
-    "NULL::timestamptz, NULL::timestamptz, NULL::timestamptz, NULL::integer, NULL";
-
 std::string statement(std::string_view text, const std::string& schema) {
-  std::string sql = filled_in(text, "columns", event_columns);
-  sql = filled_in(sql, "null_columns", null_columns);
+  std::string sql = filled_in(text, "columns", pg_event_columns());
+  sql = filled_in(sql, "null_columns", pg_null_columns());
   return filled_in(sql, "schema", schema);
 }
 
 std::string undelivered_count_sql() {
   return fmt::format("SELECT count(*) FROM ({}) AS found", postgres_sql::undelivered_list);
-}
-
-std::string with_news(std::string_view text, std::string_view since, std::string_view base, const std::string& schema) {
-  const std::string news = filled_in(filled_in(postgres_sql::news_since, "since", since), "base", base);
-  return statement(filled_in(text, "news", news), schema);
 }
 
 }  // namespace
@@ -65,8 +45,8 @@ PgQueries::PgQueries(const std::string& schema)
       release{"release", statement(postgres_sql::release, schema)},
       renew{"renew", statement(postgres_sql::renew, schema)},
       start{"start", "SELECT pg_current_snapshot()::text"},
-      beat{"beat", with_news(postgres_sql::beat, "$5::pg_snapshot", "$6::xid8", schema)},
-      news{"news", with_news(postgres_sql::news, "$1::pg_snapshot", "$2::xid8", schema)},
+      beat{"beat", statement(postgres_sql::beat, schema)},
+      news{"news", statement(postgres_sql::news, schema)},
       enroll{"enroll", statement(postgres_sql::enroll, schema)},
       take{"take", statement(postgres_sql::take, schema)},
       sleep{"sleep", statement("SELECT pg_try_advisory_lock(hashtextextended('{schema} wake', 0))", schema)},
@@ -104,7 +84,6 @@ PgDatabase::PgDatabase(PostgresOptions the_options, Log the_log)
 
 PgConnection PgDatabase::connect(const std::string& purpose) const {
   PgConnection connection(options.url, purpose);
-  connection.pooled();
   const PgQuery check{"check", filled_in(postgres_sql::check, "schema", options.schema)};
   const PgRows rows = connection.run({&check});
   const auto oldest_program = rows.integer(0, 1);

@@ -47,7 +47,9 @@ using PgDatabasePtr = std::shared_ptr<const PgDatabase>;
 // Replaces "{name}" in `text`.
 std::string filled_in(std::string_view text, std::string_view name, std::string_view value);
 
-// The columns that events_of() reads.
+// The columns that events_of() reads, for a SELECT from `event e`; and as many nulls of their types.
+std::string pg_event_columns();
+std::string pg_null_columns();
 inline constexpr int event_columns_count = 25;
 
 // The events of `rows`; what they point to lives as long as rows.memory().

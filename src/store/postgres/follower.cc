@@ -14,8 +14,9 @@ namespace {
 constexpr std::uint64_t reach = 200;
 
 // Where a reader of the whole log is: everything visible in `settled` is behind it, and of the window up to
-// `walking`, if there is one, what has a seq up to `last`. Written as "settled" or
-// "settled;walking;last;floor;ceiling".
+// `walking`, if there is one, what has a seq up to `last`. Written as "1.settled" or
+// "1.settled.walking.last.floor.ceiling", the snapshots in few characters: a place must fit into the header of a
+// request.
 struct FollowerPlace {
   Snapshot settled{};
   std::optional<Snapshot> walking{};
@@ -24,8 +25,8 @@ struct FollowerPlace {
   std::int64_t ceiling = 0;
 
   std::string to_string(std::int64_t last_seq) const {
-    if (!walking) return settled.to_string();
-    return fmt::format("{};{};{};{};{}", settled.to_string(), walking->to_string(), last_seq, floor, ceiling);
+    if (!walking) return "1." + settled.to_compact();
+    return fmt::format("1.{}.{}.{}.{}.{}", settled.to_compact(), walking->to_compact(), last_seq, floor, ceiling);
   }
 
   static FollowerPlace parse(std::string_view text) {
@@ -33,18 +34,18 @@ struct FollowerPlace {
     if (text.empty()) return place;
     std::vector<std::string_view> parts;
     while (true) {
-      const auto end = text.find(';');
+      const auto end = text.find('.');
       parts.push_back(text.substr(0, end));
       if (end == std::string_view::npos) break;
       text.remove_prefix(end + 1);
     }
-    const auto settled = Snapshot::parse(parts[0]);
-    bool good = settled.has_value() && (parts.size() == 1 || parts.size() == 5);
+    const auto settled = parts.size() > 1 && parts[0] == "1" ? Snapshot::parse_compact(parts[1]) : std::nullopt;
+    bool good = settled.has_value() && (parts.size() == 2 || parts.size() == 6);
     if (good) place.settled = *settled;
-    if (good && parts.size() == 5) {
-      place.walking = Snapshot::parse(parts[1]);
-      good = place.walking && place.walking->xmax >= place.settled.xmax && number(parts[2], place.last) &&
-             number(parts[3], place.floor) && number(parts[4], place.ceiling);
+    if (good && parts.size() == 6) {
+      place.walking = Snapshot::parse_compact(parts[2]);
+      good = place.walking && place.walking->xmax >= place.settled.xmax && number(parts[3], place.last) &&
+             number(parts[4], place.floor) && number(parts[5], place.ceiling);
     }
     if (!good) throw Error(Remedy::fix_input, "this is no place in the log");
     return place;
@@ -69,7 +70,7 @@ class PgFollower final : public Follower {
   }
 
   Page read(std::string_view text, int events_max) override {
-    if (text == "now") return {.place = current().to_string()};
+    if (text == "now") return {.place = FollowerPlace{.settled = current()}.to_string(0)};
     FollowerPlace place = FollowerPlace::parse(text);
     if ((place.walking ? place.walking->xmax : place.settled.xmax) > current().xmax)
       throw Error(Remedy::fix_input,

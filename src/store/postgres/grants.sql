@@ -22,11 +22,12 @@ BEGIN
       EXECUTE format('GRANT INSERT (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, '
         'payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, '
         'not_before, expires_at, attempts_max, dedup_key) ON {schema}.event TO %I', role);
-      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id, '
-        '{schema}.is_first TO %I', role);
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.new_id, {schema}.enqueue, {schema}.first_id TO %I', role);
     ELSE
       EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
+      -- To lock the row, as a follower does, so that what it has read is on disk; the column has one value only.
+      EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
     -- They refuse, and say what to do instead.
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
@@ -37,8 +38,6 @@ BEGIN
       EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.undelivered TO %I', role);
       EXECUTE format('GRANT INSERT ON {schema}.kept, {schema}.attempt TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
-      -- To lock the row, as a follower does; the column has one value only.
-      EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
     IF suffix IN ('relay', 'operator') THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, '
@@ -50,7 +49,8 @@ BEGIN
     END IF;
   END LOOP;
 END $$;
-REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.is_first FROM PUBLIC;
+-- admit() too: whoever may execute it can make it a trigger of a table of his own, and it has its owner's rights.
+REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
   {schema}.forget FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline

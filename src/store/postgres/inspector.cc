@@ -70,7 +70,6 @@ class PgInspector final : public Inspector {
   void add_undelivered(StoreStatus& status);
   std::vector<EventAtDestination> destinations_of(const EventView& event);
   std::int64_t first_seq_from(Time time, std::int64_t last);
-  void load_payload(EventView& event, std::shared_ptr<PGresult>& memory);
 
   PgDatabasePtr database_;
   const PgQueries& queries_;

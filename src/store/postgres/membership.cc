@@ -18,6 +18,13 @@ constexpr std::uint64_t reach = 200;
 // How long a relay that sleeps may be silent before the server ends its session, if its lease is not longer.
 constexpr std::chrono::milliseconds silence_max{15'000};
 
+// How long a look at the log may wait for a lock, if a tenth of the lease is not shorter: the next heartbeat waits as
+// long.
+constexpr std::chrono::milliseconds lock_wait_max{500};
+// How long a take may wait for the former owner's last transaction.
+constexpr std::chrono::milliseconds take_wait_max{5'000};
+const PgQuery lock_timeout{"lock_timeout", "SELECT set_config('lock_timeout', $1, true)"};
+
 // A relay's heartbeat, leases and sleep. The session holds the wake lock while the relay sleeps, so that a
 // producer that cannot have a share of it knows that it must notify.
 class PgMembership final : public Membership {
@@ -42,20 +49,18 @@ class PgMembership final : public Membership {
     // A relay that is stopped in its sleep lets go of the lock; one that is alive says something within its lease.
     if (connection_.server_version() >= 140000)
       connection_.script(fmt::format("SET idle_session_timeout = {}", std::max(relay_.lease, silence_max).count()));
+    connection_.script(fmt::format("SET lock_timeout = {}", lock_wait().count()));
   }
 
   Pulse beat(std::span<const std::string> destinations) override {
     const PgStatement statement{&queries_.beat,
-                                {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations),
-                                 seen_.to_string(), std::to_string(seen_.base(reach))}};
-    PgRows rows = connection_.run(statement);
-    Pulse pulse = read(rows);
+                                {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations)}};
+    Pulse pulse = read(connection_.run(statement));
     if (pulse.shards.size() < destinations.size()) {
       connection_.run({&queries_.enroll, {pg_array(destinations)}});
-      const bool news = pulse.news;
       pulse = read(connection_.run(statement));
-      pulse.news = pulse.news || news;
     }
+    pulse.news = poll();
     return pulse;
   }
 
@@ -68,9 +73,11 @@ class PgMembership final : public Membership {
       shards.push_back(lease.shard);
       terms.push_back(lease.term);
     }
-    const PgRows rows = connection_.run(
+    const std::vector<PgStatement> statements{
+        {&lock_timeout, {std::to_string(take_wait_max.count())}},
         {&queries_.take,
-         {relay_.id, pg_array(destinations), pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}});
+         {relay_.id, pg_array(destinations), pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)}}};
+    const PgRows rows = connection_.run(statements).at(1);
     std::vector<Lease> won;
     for (int row = 0; row < rows.size(); ++row)
       won.push_back({.destination = std::string(rows.text(row, 0)),
@@ -79,10 +86,23 @@ class PgMembership final : public Membership {
     return won;
   }
 
+  // Somebody may have the log locked: then nothing new can be read either, and the heart must beat on. What was
+  // committed is found by a later look.
   bool poll() override {
-    const PgRows rows = connection_.run({&queries_.news, {seen_.to_string(), std::to_string(seen_.base(reach))}});
-    saw(rows.text(0, 1));
-    return rows.boolean(0, 0);
+    std::vector<PgStatement> look;
+    if (connection_.pooled()) look.push_back({&lock_timeout, {std::to_string(lock_wait().count())}});
+    look.push_back({&queries_.news, {seen_.to_string(), std::to_string(seen_.base(reach))}});
+    try {
+      const PgRows rows = connection_.run(look).back();
+      locked_out_ = false;
+      saw(rows.text(0, 1));
+      return rows.boolean(0, 0);
+    } catch (const Error& error) {
+      if (error.remedy() != Remedy::retry || !connection_.alive()) throw;
+      if (!std::exchange(locked_out_, true))
+        database_->log.warning("the log cannot be read now; will try again", {{"error", error.what()}});
+      return false;
+    }
   }
 
   // Tries for the lock, never waits for it: a request that waits behind one long transaction would make all
@@ -119,6 +139,8 @@ class PgMembership final : public Membership {
   }
 
  private:
+  std::chrono::milliseconds lock_wait() const { return std::min(lock_wait_max, relay_.lease / 10); }
+
   Snapshot current() {
     const auto snapshot = Snapshot::parse(connection_.run({&queries_.start}).text(0, 0));
     return snapshot.value_or(Snapshot{});
@@ -142,12 +164,9 @@ class PgMembership final : public Membership {
         pulse.shards[name] = static_cast<int>(rows.integer(row, 2));
         pulse.relays[name] = static_cast<int>(rows.integer(row, 3)) + 1;
         if (rows.boolean(row, 4)) pulse.paused.insert(name);
-        pulse.changes[name] = std::stoll(std::string(rows.text(row, 5)));
-      } else {
-        if (!rows.null(row, 3))
-          pulse.next_expiry = std::min(pulse.next_expiry, std::chrono::milliseconds(rows.integer(row, 3)));
-        pulse.news = rows.boolean(row, 4);
-        saw(rows.text(row, 5));
+        pulse.changes[name] = rows.integer(row, 5);
+      } else if (!rows.null(row, 3)) {
+        pulse.next_expiry = std::min(pulse.next_expiry, std::chrono::milliseconds(rows.integer(row, 3)));
       }
     }
     return pulse;
@@ -159,7 +178,8 @@ class PgMembership final : public Membership {
   PgConnection connection_;
   Snapshot seen_;
   bool can_sleep_ = false;
-  bool locked_ = false;
+  bool locked_ = false;      // We hold the wake lock.
+  bool locked_out_ = false;  // The last look at the log failed.
 };
 
 }  // namespace

@@ -80,6 +80,7 @@ class PgOperator final : public Operator {
   std::vector<OperationView> history(int limit) override {
     const PgRows rows = connection_.run({&history_, {std::to_string(limit)}});
     std::vector<OperationView> list;
+    list.reserve(static_cast<std::size_t>(rows.size()));
     for (int row = 0; row < rows.size(); ++row)
       list.push_back({.id = id_at(rows, row, 0),
                       .kind = std::string(rows.text(row, 1)),

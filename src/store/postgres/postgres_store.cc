@@ -1,8 +1,11 @@
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "waybill/enqueue.h"
 #include "waybill/error.h"
 
+#include "enqueue/schema_name.h"
 #include "store/postgres/database.h"
 
 namespace waybill {
@@ -17,7 +20,7 @@ class PgWriter final : public Writer {
   std::vector<EventId> enqueue(std::span<const Event> events) override {
     return waybill::enqueue(connection_.raw(), events, {.schema = database_->options.schema});
   }
-  void commit() override { connection_.script("COMMIT"); }
+  void commit() override { connection_.commit(); }
 
  private:
   PgDatabasePtr database_;
@@ -49,6 +52,7 @@ class PgStore final : public Store {
 }  // namespace
 
 std::unique_ptr<Store> postgres_store(PostgresOptions options, Log log) {
+  if (!is_schema_name(options.schema)) throw Error(Remedy::fix_config, fmt::format("schema {}", schema_name_rule));
   if (options.shards < 1 || options.shards > 256)
     throw Error(Remedy::fix_config, "shards is out of range; allowed: 1 to 256");
   if (options.retention < std::chrono::hours(1) || options.retention > std::chrono::hours(24 * 366 * 10))

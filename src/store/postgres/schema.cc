@@ -61,7 +61,7 @@ class PgSchema final : public Schema {
       applied.push_back(migration.version);
     }
     if (present <= postgres_schema_version) connection.script(fill(postgres_sql::grants));
-    connection.script("COMMIT");
+    connection.commit();
     return applied;
   }
 

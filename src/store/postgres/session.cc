@@ -126,7 +126,6 @@ Snapshot snapshot_of(std::string_view text) {
 }
 
 // --- Beginning and ending
-// -------------------------------------------------------------------------------------------
 
 // A broken connection of ours may live on at the server, in the middle of a commit. To raise the term waits for it, as
 // a take-over by another relay would; what is read in a later statement is then the last word.
@@ -225,7 +224,6 @@ void PgSession::release(std::span<const Lease> leases) {
 }
 
 // --- Settle and claim
-// -----------------------------------------------------------------------------------------------
 
 Reading PgSession::exchange(std::span<const Settlement> settled, const Appetite& appetite) {
   finish_read_ahead();
@@ -468,7 +466,6 @@ void PgSession::hand_out(std::span<const std::int32_t> shards, Reading& reading)
 }
 
 // --- Reading ahead
-// --------------------------------------------------------------------------------------------------
 
 void PgSession::read_ahead(const Appetite& appetite) {
   ahead_ = shards_with(places_, appetite.shards, true);
@@ -503,7 +500,6 @@ std::shared_ptr<const void> PgSession::load(EventView& event) {
 }
 
 // --- Sizes
-// ----------------------------------------------------------------------------------------------------------
 
 int PgSession::limit_of(const Appetite& appetite) const {
   if (appetite.shards.empty()) return 0;

@@ -18,6 +18,10 @@ struct Snapshot {
   static std::optional<Snapshot> parse(std::string_view text);
   std::string to_string() const;
 
+  // The same in few characters, of A-Z, a-z, 0-9, - and _: two for each open transaction, as a rule.
+  static std::optional<Snapshot> parse_compact(std::string_view text);
+  std::string to_compact() const;
+
   // The oldest transaction open here that is at most `reach` transactions old; xmax if there is none. From it
   // on, one walk finds what has become visible since, at the price of passing what was visible already; older
   // transactions are better looked up one by one.

@@ -1,55 +1,29 @@
 #include "store/sqlite/database.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "base/time_text.h"
+#include "enqueue/database_error.h"
 
 namespace waybill {
 namespace {
 
 constexpr int busy_timeout_ms = 5'000;
 
-Remedy remedy_of(int code) {
-  switch (code & 0xFF) {
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-    case SQLITE_FULL:
-    case SQLITE_IOERR:
-    case SQLITE_NOMEM:
-      return Remedy::retry;
-    case SQLITE_CONSTRAINT:
-      return Remedy::fix_input;
-    default:
-      return Remedy::fix_config;
-  }
-}
-
-std::string way_out(int code, std::string_view text) {
-  switch (code & 0xFF) {
-    case SQLITE_NOTADB:
-      return "; name another file, this one is no SQLite database";
-    case SQLITE_CORRUPT:
-      return "; restore it from a backup";
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-      return "; the file and its folder must be writable";
-    case SQLITE_CANTOPEN:
-      return "; the folder must exist and be accessible";
-    case SQLITE_FULL:
-      return "; make room on the disk";
-    default:
-      break;
-  }
-  if (text.find("no such table") != std::string_view::npos) return "; run 'waybill migrate' on it";
-  return "";
-}
-
 [[noreturn]] void raise(sqlite3* connection, std::string_view where) {
-  const int code = connection ? sqlite3_extended_errcode(connection) : SQLITE_NOMEM;
-  const std::string text = connection ? sqlite3_errmsg(connection) : "out of memory";
-  throw Error(remedy_of(code), fmt::format("sqlite:{}: {}{}", where, text, way_out(code, text)));
+  throw sqlite_error(fmt::format("sqlite:{}", where), connection);
+}
+
+// There are payloads in it. What SQLite puts beside a database has the same rights. Only a new file is opened here:
+// closing a descriptor of one that is in use would drop SQLite's locks on it. Where it cannot be made, SQLite says why.
+void make_private(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (fd >= 0) ::close(fd);
 }
 
 }  // namespace
@@ -83,6 +57,12 @@ Query& Query::bind_null(int index) {
   return *this;
 }
 
+Query& Query::bind(int index, const Query& row, int column) {
+  if (sqlite3_bind_value(statement_.get(), index, sqlite3_column_value(row.statement_.get(), column)) != SQLITE_OK)
+    fail();
+  return *this;
+}
+
 bool Query::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;
@@ -106,10 +86,15 @@ std::string_view Query::text(int column) const {
   return {bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column))};
 }
 
+std::optional<Time> Query::time(int column) const {
+  return null(column) ? std::nullopt : parse_rfc3339(text(column));
+}
+
 Database::Database(const std::string& path, Mode mode) : connection_(nullptr, &sqlite3_close), path_(path) {
   const int flags = mode == Mode::read    ? SQLITE_OPEN_READONLY
                     : mode == Mode::write ? SQLITE_OPEN_READWRITE
                                           : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  if (mode == Mode::create) make_private(path);
   sqlite3* raw = nullptr;
   const int code = sqlite3_open_v2(path.c_str(), &raw, flags | SQLITE_OPEN_NOMUTEX, nullptr);
   connection_.reset(raw);

@@ -8,6 +8,8 @@
 
 #include <sqlite3.h>
 
+#include "waybill/time.h"
+
 namespace waybill {
 
 // A prepared statement. Bind, step, read columns; reset() to run it again. Used by one thread.
@@ -18,6 +20,8 @@ class Query {
   Query& bind(int index, std::int64_t value);
   Query& bind(int index, std::string_view value);
   Query& bind_null(int index);
+  // What stands in a column of another query's row.
+  Query& bind(int index, const Query& row, int column);
 
   // Is there another row?
   bool step();
@@ -29,6 +33,8 @@ class Query {
   std::int64_t integer(int column) const { return sqlite3_column_int64(statement_.get(), column); }
   // Valid until the next step.
   std::string_view text(int column) const;
+  // None if it is null, or no RFC 3339.
+  std::optional<Time> time(int column) const;
 
  private:
   [[noreturn]] void fail() const;

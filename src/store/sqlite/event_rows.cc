@@ -1,30 +1,27 @@
 #include "store/sqlite/event_rows.h"
 
+#include <array>
 #include <cstring>
 #include <memory_resource>
 
-#include "waybill/error.h"
-
-#include "base/time_text.h"
+#include <fmt/format.h>
 
 namespace waybill {
 
-const std::string_view event_columns =
-    "seq, id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, payload_bytes, "
-    "content_type, "
-    "metadata, headers, routing_key, schema_id, schema_version, "
-    // An application may write times in any form that SQLite reads.
-    "CASE WHEN occurred_at GLOB '*T*Z' THEN occurred_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', occurred_at) "
-    "END, "
-    "CASE WHEN not_before GLOB '*T*Z' THEN not_before ELSE strftime('%Y-%m-%dT%H:%M:%fZ', not_before) END, "
-    "CASE WHEN expires_at GLOB '*T*Z' THEN expires_at ELSE strftime('%Y-%m-%dT%H:%M:%fZ', expires_at) END, "
-    "attempts_max, dedup_key, created_at";
-
 namespace {
 
-std::optional<Time> time_at(const Query& row, int column) {
-  if (row.null(column)) return std::nullopt;
-  return parse_rfc3339(row.text(column));
+// An id for an event that has none to speak of: CHECKs can be turned off, and one bad row must not stop all the others.
+// The same each time it is read, of version 8 (RFC 9562).
+EventId id_made_of(std::string_view text, std::int64_t seq) {
+  std::uint64_t hash = 14'695'981'039'346'656'037U;  // FNV-1a
+  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1'099'511'628'211U;
+  const std::array<std::uint64_t, 2> halves{hash, static_cast<std::uint64_t>(seq)};
+  EventId id;
+  for (std::size_t i = 0; i < id.bytes.size(); ++i)
+    id.bytes[i] = static_cast<std::uint8_t>(halves[i / 8] >> (56 - 8 * (i % 8)));
+  id.bytes[6] = static_cast<std::uint8_t>(0x80U | (id.bytes[6] & 0x0FU));
+  id.bytes[8] = static_cast<std::uint8_t>(0x80U | (id.bytes[8] & 0x3FU));
+  return id;
 }
 
 std::optional<std::int32_t> small_at(const Query& row, int column) {
@@ -32,7 +29,22 @@ std::optional<std::int32_t> small_at(const Query& row, int column) {
   return static_cast<std::int32_t>(row.integer(column));
 }
 
+// An application may write times as SQLite's own functions do. Ours have more digits than SQLite would keep.
+std::string as_rfc3339(std::string_view column) {
+  return fmt::format(
+      "CASE WHEN {0} GLOB '*T??:??:??Z' OR ({0} GLOB '*T??:??:??.*[0-9]Z' AND length({0}) <= 30) "
+      "THEN {0} ELSE strftime('%Y-%m-%dT%H:%M:%fZ', {0}) END",
+      column);
+}
+
 }  // namespace
+
+std::string event_columns() {
+  return fmt::format(
+      "seq, id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, payload_bytes, content_type, "
+      "metadata, headers, routing_key, schema_id, schema_version, {}, {}, {}, attempts_max, dedup_key, created_at",
+      as_rfc3339("occurred_at"), as_rfc3339("not_before"), as_rfc3339("expires_at"));
+}
 
 class EventRows::Arena {
  public:
@@ -63,10 +75,7 @@ std::string_view EventRows::keep(const Query& row, int column) {
 
 void EventRows::add(const Query& row) {
   EventView event{.seq = row.integer(0)};
-  const auto id = EventId::parse(row.text(1));
-  if (!id)
-    throw Error(Remedy::fix_config, "waybill_event: seq " + std::to_string(event.seq) + " has an id that is no UUID");
-  event.id = *id;
+  event.id = EventId::parse(row.text(1)).value_or(id_made_of(row.text(1), event.seq));
   event.tenant = keep(row, 2);
   event.topic = keep(row, 3);
   event.type = row.null(4) ? event.topic : keep(row, 4);
@@ -84,10 +93,10 @@ void EventRows::add(const Query& row) {
   event.routing_key = keep(row, 14);
   event.schema_id = keep(row, 15);
   event.schema_version = small_at(row, 16);
-  event.created_at = time_at(row, 22).value_or(Time{});
-  event.occurred_at = time_at(row, 17).value_or(event.created_at);
-  event.not_before = time_at(row, 18);
-  event.expires_at = time_at(row, 19);
+  event.created_at = row.time(22).value_or(Time{});
+  event.occurred_at = row.time(17).value_or(event.created_at);
+  event.not_before = row.time(18);
+  event.expires_at = row.time(19);
   event.attempts_max = small_at(row, 20);
   event.dedup_key = keep(row, 21);
   bytes_ += sizeof(EventView);

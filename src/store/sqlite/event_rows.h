@@ -1,6 +1,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -11,7 +12,7 @@
 namespace waybill {
 
 // The columns that EventRows reads, for a SELECT.
-extern const std::string_view event_columns;
+std::string event_columns();
 
 // Events read from the log, together with the memory their texts are in.
 class EventRows {

@@ -13,17 +13,21 @@ namespace {
 class SqliteFollower final : public Follower {
  public:
   explicit SqliteFollower(const SqliteFilesPtr& files)
-      : log_(files->open_log()),
+      : files_(files),
+        log_(files_->open_log()),
         read_(log_.query(
-            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns))) {}
+            fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns()))) {}
 
   Page read(std::string_view place, int events_max) override {
     const std::int64_t last = last_seq(log_);
     if (place == "now") return {.place = std::to_string(last)};
     std::int64_t upto = parse(place, last);
+    if (upto > 0 && upto < log_.number("SELECT cleaned_upto FROM waybill_identity"))
+      throw Error(Remedy::fix_input, "the log does not reach back to this place any more");
     EventRows rows;
     read_.bind(1, upto).bind(2, events_max);
     while (read_.step()) rows.add(read_);
+    if (!rows.events.empty()) files_->sync_log();
     Page page{.memory = rows.memory()};
     for (const EventView& event : rows.events) {
       upto = event.seq;
@@ -44,6 +48,7 @@ class SqliteFollower final : public Follower {
     return seq;
   }
 
+  SqliteFilesPtr files_;
   Database log_;
   Query read_;
 };

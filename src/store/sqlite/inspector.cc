@@ -8,16 +8,13 @@
 #include "base/time_text.h"
 #include "store/sqlite/event_rows.h"
 #include "store/sqlite/files.h"
+#include "store/sqlite/identity.h"
+#include "store/sqlite/undelivered_rows.h"
 
 namespace waybill {
 namespace {
 
 constexpr std::int64_t exact_count_max = 10'000;
-
-std::optional<Time> time_at(const Query& row, int column) {
-  if (row.null(column)) return std::nullopt;
-  return parse_rfc3339(row.text(column));
-}
 
 // '*' as in our patterns; everything else of GLOB's taken literally.
 std::string glob(const std::string& pattern) {
@@ -43,11 +40,11 @@ class SqliteInspector final : public Inspector {
                        .schema_version = static_cast<int>(log_.number("SELECT max(version) FROM waybill_schema")),
                        .now = system_clock().now(),
                        .events = count_after(0)};
-    Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations FROM relay");
+    Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations, troubles FROM relay");
     if (relay.step()) status.relays.push_back(relay_of(relay, status.now));
     relay.reset();
-    Query cursors = state_.query("SELECT destination, max(seq), max(settled_at) FROM cursor GROUP BY destination");
-    while (cursors.step()) status.destinations.push_back(destination_of(cursors, status));
+    for (const std::string& name : placed_destinations(state_))
+      status.destinations.push_back(destination_of(name, status));
     return status;
   }
 
@@ -58,7 +55,7 @@ class SqliteInspector final : public Inspector {
                     "AND (?5 = '' OR aggregate_type GLOB ?5) AND (?6 = '' OR aggregate_id GLOB ?6) "
                     "AND (?7 = '' OR coalesce(key, aggregate_type || '/' || aggregate_id) GLOB ?7) "
                     "AND (?8 = '' OR created_at >= ?8) AND (?9 = '' OR created_at < ?9) ORDER BY seq DESC LIMIT ?10",
-                    event_columns));
+                    event_columns()));
     query.bind(1, filter.before_seq.value_or(0))
         .bind(2, glob(filter.topic))
         .bind(3, glob(filter.type))
@@ -75,22 +72,28 @@ class SqliteInspector final : public Inspector {
   }
 
   std::optional<EventStory> find(const EventId& id) override {
-    Query query = log_.query(fmt::format("SELECT {} FROM waybill_event WHERE id = ?1 LIMIT 1", event_columns));
-    query.bind(1, id.to_string());
-    if (!query.step()) return std::nullopt;
     EventRows rows;
-    rows.add(query);
+    for (const auto& [database, table] : {std::pair(&log_, "waybill_event"), std::pair(&state_, "kept")}) {
+      Query query =
+          database->query(fmt::format("SELECT {} FROM {} WHERE lower(id) = ?1 LIMIT 1", event_columns(), table));
+      query.bind(1, id.to_string());
+      if (!query.step()) continue;
+      rows.add(query);
+      break;
+    }
+    if (rows.events.empty()) return std::nullopt;
     EventStory story{.event = rows.events.at(0), .memory = rows.memory()};
-    Query settled = state_.query(
-        "SELECT d.destination, (SELECT c.settled_at FROM cursor c WHERE c.destination = d.destination AND "
-        "c.seq >= ?1 "
-        "ORDER BY c.seq LIMIT 1) FROM (SELECT DISTINCT destination FROM cursor) d ORDER BY 1");
-    settled.bind(1, story.event.seq);
-    while (settled.step())
-      story.destinations.push_back({.destination = std::string(settled.text(0)),
-                                    .state = settled.null(1) ? "pending" : "published",
-                                    .settled_at = time_at(settled, 1)});
+    for (const std::string& name : placed_destinations(state_))
+      story.destinations.push_back(at_destination(name, story.event.seq));
     return story;
+  }
+
+  UndeliveredList undelivered(const UndeliveredFilter& filter) override {
+    return list_undelivered(log_, state_, filter);
+  }
+
+  std::vector<BlockedKeyView> blocked_keys(const std::string& destination, int limit) override {
+    return list_blocked_keys(log_, state_, destination, limit);
   }
 
   std::vector<Finding> examine() override {
@@ -112,10 +115,33 @@ class SqliteInspector final : public Inspector {
     if (!none && wal_bytes > 64U * 1024 * 1024)
       findings.push_back({Level::warning, "wal", fmt::format("the write-ahead log has {} MiB", wal_bytes >> 20U),
                           "some reader keeps its transaction open; close it"});
+    const std::string stranger = estrangement(*files_, log_, state_);
+    if (!stranger.empty()) {
+      findings.push_back({Level::problem, "identity", stranger, "run 'waybill anchor'"});
+    } else if (is_copy(*files_, state_)) {
+      findings.push_back({Level::problem, "identity", "the log is a copy: nothing is published from it",
+                          "run 'waybill anchor', then resume the destinations"});
+    }
+    for (const std::string& name : placed_destinations(state_)) {
+      const Place place = *newest_place(state_, name);
+      if (!still_there(log_, place))
+        findings.push_back({Level::problem, "identity", no_longer_there(*files_, log_, name, place), ""});
+    }
     return findings;
   }
 
  private:
+  EventAtDestination at_destination(const std::string& name, std::int64_t seq) {
+    EventAtDestination at{.destination = name,
+                          .state = newest_place(state_, name)->seq < seq ? "pending" : "published",
+                          .settled_at = passed_at(state_, name, seq),
+                          .attempts = attempts_at(state_, name, seq)};
+    Query row = state_.query("SELECT standing FROM undelivered WHERE destination = ?1 AND seq = ?2");
+    row.bind(1, name).bind(2, seq);
+    if (row.step()) at.state = row.text(0);
+    return at;
+  }
+
   Count count_after(std::int64_t seq) {
     Query query = log_.query("SELECT count(*) FROM (SELECT 1 FROM waybill_event WHERE seq > ?1 LIMIT ?2)");
     query.bind(1, seq).bind(2, exact_count_max + 1);
@@ -127,33 +153,38 @@ class SqliteInspector final : public Inspector {
 
   static RelayStatus relay_of(const Query& row, Time now) {
     RelayStatus relay{.id = std::string(row.text(0)), .name = std::string(row.text(1))};
-    relay.last_seen = time_at(row, 2).value_or(Time{});
+    relay.last_seen = row.time(2).value_or(Time{});
     relay.alive = now - relay.last_seen < std::chrono::milliseconds(row.integer(3));
     const auto names = nlohmann::json::parse(row.text(4), nullptr, false);
     if (names.is_array())
       for (const auto& name : names)
         if (name.is_string()) relay.destinations.push_back(name.get<std::string>());
+    const auto troubles = nlohmann::json::parse(row.text(5), nullptr, false);
+    if (troubles.is_array())
+      for (const auto& each : troubles)
+        if (each.is_array() && each.size() == 2 && each[0].is_string() && each[1].is_string())
+          relay.troubles.push_back({.destination = each[0].get<std::string>(), .text = each[1].get<std::string>()});
     if (relay.alive) relay.shards_owned = static_cast<int>(relay.destinations.size());
     return relay;
   }
 
-  DestinationStatus destination_of(const Query& row, const StoreStatus& status) {
-    DestinationStatus destination{.name = std::string(row.text(0)), .shards = 1};
-    const std::int64_t settled = row.integer(1);
-    destination.last_settled = time_at(row, 2);
-    destination.pending = count_after(settled);
+  DestinationStatus destination_of(const std::string& name, const StoreStatus& status) {
+    DestinationStatus destination{.name = name, .paused = is_copy(*files_, state_), .shards = 1};
+    const Place place = newest_place(state_, name).value_or(Place{});
+    destination.last_settled = place.settled_at;
+    destination.pending = count_after(place.seq);
+    destination.settled_last_minute = settled_since(state_, name, status.now - std::chrono::minutes(1));
+    count_undelivered(state_, destination);
+    Query paused = state_.query("SELECT 1 FROM destination WHERE name = ?1 AND paused");
+    paused.bind(1, name);
+    if (paused.step()) destination.paused = true;
     for (const RelayStatus& relay : status.relays)
       if (relay.alive &&
           std::find(relay.destinations.begin(), relay.destinations.end(), destination.name) != relay.destinations.end())
         destination.shards_owned = 1;
     Query oldest = log_.query("SELECT created_at FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT 1");
-    oldest.bind(1, settled);
-    if (oldest.step()) destination.oldest_pending = time_at(oldest, 0);
-    Query recent =
-        state_.query("SELECT coalesce(sum(count), 0) FROM cursor WHERE destination = ?1 AND settled_at >= ?2");
-    recent.bind(1, destination.name).bind(2, to_rfc3339(status.now - std::chrono::minutes(1)));
-    recent.step();
-    destination.settled_last_minute = recent.integer(0);
+    oldest.bind(1, place.seq);
+    if (oldest.step()) destination.oldest_pending = oldest.time(0);
     return destination;
   }
 

@@ -21,7 +21,7 @@ struct Migration {
   std::string_view sql;
 };
 
-constexpr std::array migrations{Migration{1, 1, sqlite_sql::m001_event}};
+constexpr std::array migrations{Migration{1, 1, sqlite_sql::m001_event}, Migration{2, 1, sqlite_sql::m002_identity}};
 static_assert(migrations.back().version == sqlite_schema_version);
 
 class SqliteSchema final : public Schema {

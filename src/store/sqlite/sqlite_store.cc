@@ -1,15 +1,20 @@
+#include <cerrno>
+#include <cstring>
 #include <utility>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "waybill/enqueue.h"
 #include "waybill/error.h"
 
-#include "sqlite_sql.h"
 #include "store/sqlite/files.h"
 
 namespace waybill {
 namespace {
+
+constexpr std::int64_t oldest_schema = 2;  // that this program can work with
 
 class SqliteStore final : public Store {
  public:
@@ -19,10 +24,12 @@ class SqliteStore final : public Store {
   std::unique_ptr<Writer> writer() override { return sqlite_writer(files_); }
   std::unique_ptr<Inspector> inspector() override { return sqlite_inspector(files_); }
   std::unique_ptr<Membership> join(const RelayIdentity& relay) override { return sqlite_membership(files_, relay); }
-  std::unique_ptr<Session> connect(const RelayIdentity& /*relay*/, const std::string& destination) override {
-    return sqlite_session(files_, destination);
+  std::unique_ptr<Session> connect(const RelayIdentity& relay, const std::string& destination) override {
+    return sqlite_session(files_, relay, destination);
   }
   std::unique_ptr<Follower> follow() override { return sqlite_follower(files_); }
+  std::unique_ptr<Operator> operate() override { return sqlite_operator(files_); }
+  std::unique_ptr<Upkeep> upkeep() override { return sqlite_upkeep(files_); }
   std::string describe() const override { return "sqlite:" + files_->log_path; }
 
  private:
@@ -53,6 +60,10 @@ Database SqliteFiles::open_log() const {
                            : database.number("SELECT max(version) FROM waybill_schema");
   if (version == 0)
     throw Error(Remedy::fix_config, fmt::format("sqlite:{}: has no Waybill tables; run 'waybill migrate'", log_path));
+  if (version < oldest_schema)
+    throw Error(Remedy::fix_config, fmt::format("sqlite:{}: its schema is of version {}, this program needs {}; run "
+                                                "'waybill migrate'",
+                                                log_path, version, oldest_schema));
   const auto oldest = database.number("SELECT max(oldest_program) FROM waybill_schema");
   if (oldest > sqlite_schema_version)
     throw Error(Remedy::fix_config,
@@ -62,12 +73,34 @@ Database SqliteFiles::open_log() const {
   return database;
 }
 
-Database SqliteFiles::open_state() const {
-  Database database(state_path, Database::Mode::create);
-  database.run("PRAGMA journal_mode = WAL");
-  database.run("PRAGMA synchronous = NORMAL");  // What a power loss takes back is sent again.
-  database.run(std::string(sqlite_sql::state));
-  return database;
+void SqliteFiles::sync_log() const {
+  const std::string wal = log_path + "-wal";
+  const int fd = ::open(wal.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0 && errno == ENOENT) return;  // No write-ahead log: then a commit is on disk.
+  const bool good = fd >= 0 && ::fdatasync(fd) == 0;
+  const int error = errno;
+  if (fd >= 0) ::close(fd);
+  if (!good) throw Error(Remedy::retry, fmt::format("sqlite:{}: cannot sync: {}", wal, std::strerror(error)));
+}
+
+SqliteFiles::Tenure SqliteFiles::enter(const std::string& relay) {
+  const std::lock_guard guard(mutex_);
+  const Tenure present = tenure_.lock();
+  if (present && *present == relay) return present;
+  if (present)
+    throw Error(Remedy::fix_config,
+                fmt::format("sqlite:{}: another relay of this process works on it; stop it first", log_path));
+  // A file of its own: closing a descriptor of a database file would drop SQLite's locks on it.
+  if (!lock_) lock_.emplace(state_path + ".lock");
+  auto tenure = std::make_shared<const std::string>(relay);
+  tenure_ = tenure;
+  return tenure;
+}
+
+void SqliteFiles::leave() {
+  const std::lock_guard guard(mutex_);
+  tenure_.reset();
+  lock_.reset();
 }
 
 std::int64_t last_seq(const Database& log) {

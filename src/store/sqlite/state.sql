@@ -1,4 +1,5 @@
 -- The relay's own file, beside the application's: progress must never break an application's transaction.
+-- This is version 1 of it; state_file.cc has the others.
 CREATE TABLE IF NOT EXISTS cursor (
   destination TEXT NOT NULL,
   seq         INTEGER NOT NULL,  -- Everything up to here is settled.

@@ -13,15 +13,15 @@ ALTER TABLE {schema}.lease
   ADD COLUMN cursor  bigint;
 
 -- Events that the cursor has passed although they were not delivered. Each refers to its event: in the log by slot, shard
--- and seq, or else in `kept`.
+-- and seq, or else in `kept`. COLLATE "C": an index is searched by bytes, whatever the database's language.
 CREATE TABLE {schema}.undelivered (
-  destination    text NOT NULL,
+  destination    text COLLATE "C" NOT NULL,
   shard          smallint NOT NULL,
   seq            bigint NOT NULL,
   slot           smallint NOT NULL,
   id             uuid NOT NULL,      -- of the event
   key            bigint NOT NULL,    -- a hash of tenant and key; 0: it waits for nobody, and nobody for it
-  standing       text NOT NULL
+  standing       text COLLATE "C" NOT NULL
                    CHECK (standing IN ('retrying', 'blocked', 'scheduled', 'held', 'expired', 'dead', 'dismissed')),
   blocks         boolean NOT NULL,   -- Events of its key wait behind it.
   attempts       integer NOT NULL,

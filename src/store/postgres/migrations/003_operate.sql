@@ -362,7 +362,7 @@ BEGIN
       present.settled, present.walking, present.upto, 10000);
     IF counted > 10000 THEN
       exact := false;
-      SELECT greatest(counted, sum(c.count / cardinality(c.shards)))::bigint INTO counted FROM {schema}.cursor c
+      SELECT greatest(counted, sum(c.count::numeric / cardinality(c.shards)))::bigint INTO counted FROM {schema}.cursor c
       WHERE c.destination = rewind.destination AND c.id > coalesce(place.id, 0) AND lane.shard = ANY (c.shards);
     END IF;
     events := events + counted;

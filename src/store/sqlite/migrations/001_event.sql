@@ -10,7 +10,9 @@ CREATE TABLE waybill_event (
                      (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) >> 16),
                      (CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) & 65535),
                      (random() & 4095), 32768 | (random() & 16383), (random() & 281474976710655))))
-                   CHECK (length(id) = 36),
+                   CONSTRAINT "id must be a UUID"
+                   CHECK (length(id) = 36 AND id GLOB '????????-????-????-????-????????????'
+                          AND replace(id, '-', '') NOT GLOB '*[^0-9A-Fa-f]*' AND length(replace(id, '-', '')) = 32),
   tenant         TEXT NOT NULL DEFAULT 'default' CHECK (length(CAST(tenant AS BLOB)) BETWEEN 1 AND 255),
   topic          TEXT NOT NULL CHECK (length(CAST(topic AS BLOB)) BETWEEN 1 AND 255),
   type           TEXT CHECK (length(CAST(type AS BLOB)) BETWEEN 1 AND 255),
@@ -30,11 +32,24 @@ CREATE TABLE waybill_event (
                                            AND length(CAST(headers AS BLOB)) <= 16384)),
   routing_key    TEXT CHECK (length(CAST(routing_key AS BLOB)) BETWEEN 1 AND 255),
   schema_id      TEXT CHECK (length(CAST(schema_id AS BLOB)) BETWEEN 1 AND 255),
-  schema_version INTEGER CHECK (typeof(schema_version) IN ('integer', 'null')),
-  occurred_at    TEXT CHECK (julianday(occurred_at) IS NOT NULL OR occurred_at IS NULL),
-  not_before     TEXT CHECK (julianday(not_before) IS NOT NULL OR not_before IS NULL),
-  expires_at     TEXT CHECK (julianday(expires_at) IS NOT NULL OR expires_at IS NULL),
-  attempts_max   INTEGER CHECK (typeof(attempts_max) IN ('integer', 'null') AND attempts_max >= 1),
+  schema_version INTEGER CHECK (typeof(schema_version) IN ('integer', 'null')
+                                AND schema_version BETWEEN -2147483648 AND 2147483647),
+  occurred_at    TEXT CONSTRAINT "occurred_at must be a time such as 2026-02-19T08:30:00Z"
+                   CHECK (occurred_at IS NULL OR (
+                     occurred_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][T ][0-2][0-9]:[0-5][0-9]*'
+                     AND julianday(occurred_at) IS NOT NULL AND substr(occurred_at, 12, 2) < '24'
+                     AND date(substr(occurred_at, 1, 10), '+0 days') IS substr(occurred_at, 1, 10))),
+  not_before     TEXT CONSTRAINT "not_before must be a time such as 2026-02-19T08:30:00Z"
+                   CHECK (not_before IS NULL OR (
+                     not_before GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][T ][0-2][0-9]:[0-5][0-9]*'
+                     AND julianday(not_before) IS NOT NULL AND substr(not_before, 12, 2) < '24'
+                     AND date(substr(not_before, 1, 10), '+0 days') IS substr(not_before, 1, 10))),
+  expires_at     TEXT CONSTRAINT "expires_at must be a time such as 2026-02-19T08:30:00Z"
+                   CHECK (expires_at IS NULL OR (
+                     expires_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][T ][0-2][0-9]:[0-5][0-9]*'
+                     AND julianday(expires_at) IS NOT NULL AND substr(expires_at, 12, 2) < '24'
+                     AND date(substr(expires_at, 1, 10), '+0 days') IS substr(expires_at, 1, 10))),
+  attempts_max   INTEGER CHECK (typeof(attempts_max) IN ('integer', 'null') AND attempts_max BETWEEN 1 AND 2147483647),
   dedup_key      TEXT CHECK (length(CAST(dedup_key AS BLOB)) BETWEEN 1 AND 512),
   created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   CONSTRAINT "exactly one of payload and payload_bytes must be given"

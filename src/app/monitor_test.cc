@@ -1,0 +1,62 @@
+#include "app/monitor.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/memory/memory_store.h"
+#include "support/manual_clock.h"
+
+namespace waybill::app {
+namespace {
+
+class MonitorTest : public testing::Test {
+ protected:
+  std::unique_ptr<Relay> relay() {
+    auto relay = std::make_unique<Relay>(*store_, RelayOptions{.name = "r"}, Log{}, clock_);
+    relay->add({.name = "out"}, sink_from([](const EventView&) { return Outcome::Kind::delivered; }));
+    return relay;
+  }
+  void deliver(Relay& relay, int events) {
+    const auto writer = store_->writer();
+    for (int i = 0; i < events; ++i) {
+      Event event;
+      event.topic = "t";
+      event.payload = "1";
+      writer->enqueue(std::span(&event, 1));
+    }
+    writer->commit();
+    relay.hint();
+    for (int i = 0; i < 200; ++i) {
+      relay.step();
+      clock_.advance(std::chrono::milliseconds(10));
+    }
+  }
+
+  ManualClock clock_;
+  std::unique_ptr<Store> store_ = memory_store({}, clock_);
+  Caretaker caretaker_{*store_, {}, {}, clock_};
+  Figures figures_{*store_, clock_};
+  Monitor monitor_{figures_};
+};
+
+TEST_F(MonitorTest, CountsGoOnOverAReload) {
+  for (const std::uint64_t sum : {3U, 6U}) {
+    const auto now = relay();
+    monitor_.look_at(*now, caretaker_, {"out"});
+    deliver(*now, 3);
+    EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").delivered);
+    EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").latency.count);
+    EXPECT_GT(monitor_.metrics().destinations.at("out").leases, 0U);
+    monitor_.look_away();
+    clock_.advance(std::chrono::seconds(10));
+    EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").delivered);
+    EXPECT_EQ(0U, monitor_.metrics().destinations.at("out").leases);
+  }
+}
+
+TEST_F(MonitorTest, BetweenTwoRelaysNothingHangs) {
+  EXPECT_TRUE(monitor_.health().alive());
+}
+
+}  // namespace
+}  // namespace waybill::app

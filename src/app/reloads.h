@@ -1,0 +1,59 @@
+#pragma once
+
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "waybill/log.h"
+
+#include "app/notify.h"
+#include "app/settings.h"
+#include "config/config.h"
+
+namespace waybill::app {
+
+// Takes back in `next` what a running program cannot change: the store and where it listens. Returns the keys.
+std::vector<std::string> keep_what_is_fixed(Settings& next, const Settings& current);
+
+// Throws Error(fix_config) if there is nothing to run.
+void require_destinations(const Settings& settings);
+
+// The configurations that a program works with, one after the other: a round each. When asked to (SIGHUP), it reads and
+// checks the file; if that is good, the round's token is stopped and the next round has the new one; if it is bad, that
+// is said and nothing happens. begin() and next() are one thread's affair, the others anybody's.
+class Reloads {
+ public:
+  Reloads(config::Sources sources, const Notifier& notifier) : sources_(std::move(sources)), notifier_(notifier) {}
+
+  // The first round. What was asked for before counts from here.
+  void begin(const Settings& current, const Log& log);
+  // Stopped when the round is to end.
+  std::stop_token round() const;
+  // After a round: what the next one has; nothing if it was the last.
+  std::optional<Settings> next();
+  // The next round cannot be had: it goes on as before.
+  void go_back_to(const Settings& current);
+
+  // Reads the file again. Does not throw.
+  void ask();
+  // No more rounds.
+  void end();
+
+ private:
+  void read();
+
+  const config::Sources sources_;
+  const Notifier& notifier_;
+
+  mutable std::mutex mutex_;  // guards all that follows
+  std::optional<Settings> current_;
+  std::optional<Settings> next_;
+  Log log_;
+  std::stop_source stop_;
+  bool asked_ = false;
+  bool ended_ = false;
+};
+
+}  // namespace waybill::app

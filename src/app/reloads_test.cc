@@ -1,0 +1,93 @@
+#include "app/reloads.h"
+
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace waybill::app {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+class ReloadsTest : public testing::Test {
+ protected:
+  ReloadsTest() {
+    settings_.store = "sqlite:a.db";
+    settings_.destinations.push_back({.type = "null", .options = {.name = "out"}, .make_sink = [] { return nullptr; }});
+  }
+  void write(const std::string& text) {
+    std::ofstream file(path_);
+    file << text;
+  }
+
+  const std::string path_ = testing::TempDir() + "waybill-reloads-test.toml";
+  Settings settings_;
+  std::vector<std::string> said_;
+  Log log_{[this](LogLevel /*level*/, std::string_view text, std::span<const LogField> fields) {
+    said_.emplace_back(text);
+    for (const LogField& field : fields) said_.back() += " " + field.value;
+  }};
+  Notifier notifier_{{}};
+  Reloads reloads_{{.file = path_}, notifier_};
+};
+
+constexpr auto good = "store = \"sqlite:a.db\"\nbatch = 7\n[destinations.out]\ntype = \"null\"\n";
+
+TEST_F(ReloadsTest, AGoodFileEndsTheRoundAndIsTheNext) {
+  write(good);
+  reloads_.begin(settings_, log_);
+  const auto round = reloads_.round();
+  EXPECT_FALSE(round.stop_requested());
+  reloads_.ask();
+  EXPECT_TRUE(round.stop_requested());
+  EXPECT_EQ(7, reloads_.next()->relay.batch);
+  EXPECT_FALSE(reloads_.round().stop_requested());
+  EXPECT_FALSE(reloads_.next());
+}
+
+TEST_F(ReloadsTest, ABadFileChangesNothing) {
+  reloads_.begin(settings_, log_);
+  for (const auto* text : {"batch = 0", "store = ", "store = \"sqlite:a.db\"\n"}) {
+    write(text);
+    said_.clear();
+    reloads_.ask();
+    EXPECT_FALSE(reloads_.round().stop_requested());
+    EXPECT_THAT(said_, ElementsAre(HasSubstr("the new configuration is wrong: the old one stays")));
+  }
+}
+
+TEST_F(ReloadsTest, WhatIsFixedStays) {
+  Settings next = settings_;
+  EXPECT_THAT(keep_what_is_fixed(next, settings_), IsEmpty());
+  next.store = "sqlite:b.db";
+  next.schema = "other";
+  next.listen.port = 1;
+  next.relay.batch = 9;
+  EXPECT_THAT(keep_what_is_fixed(next, settings_), ElementsAre("store", "schema", "listen"));
+  EXPECT_EQ("sqlite:a.db", next.store);
+  EXPECT_EQ(8780, next.listen.port);
+  EXPECT_EQ(9, next.relay.batch);
+}
+
+TEST_F(ReloadsTest, AnEarlyRequestIsNotForgotten) {
+  write(good);
+  reloads_.ask();
+  reloads_.begin(settings_, log_);
+  EXPECT_TRUE(reloads_.round().stop_requested());
+  EXPECT_TRUE(reloads_.next());
+}
+
+TEST_F(ReloadsTest, AfterTheEndThereIsNoNext) {
+  write(good);
+  reloads_.begin(settings_, log_);
+  reloads_.ask();
+  reloads_.end();
+  EXPECT_FALSE(reloads_.next());
+  EXPECT_TRUE(reloads_.round().stop_requested());
+}
+
+}  // namespace
+}  // namespace waybill::app

@@ -1,0 +1,119 @@
+#include "enqueue/database_error.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+#include <sqlite3.h>
+
+namespace waybill {
+namespace {
+
+// Connection, rollback, resources (disk full, too many connections), operator intervention, the server's own system.
+constexpr std::array<std::string_view, 5> retry_classes{"08", "40", "53", "57", "58"};
+constexpr std::array<std::string_view, 8> retry_states{
+    "55P03",  // a lock was not to be had
+    "25006",  // a standby, which may yet be promoted
+    "25P02",  // the transaction failed before; from its beginning it may work
+    "25P03",  // idle in a transaction for too long
+    "25P04",  // a transaction that took too long
+    "26000",  // a prepared statement that is gone: a pooler, or DEALLOCATE ALL
+    "55006",  // in use
+    "XX000",  // internal
+};
+
+template <typename Texts>
+bool contains(const Texts& texts, std::string_view text) {
+  return std::find(texts.begin(), texts.end(), text) != texts.end();
+}
+
+// "cached plan must not change result type", whatever the server's language: a migration has changed a table. The same
+// statement works once it is prepared anew.
+bool is_stale_plan(std::string_view state, const PGresult* result) {
+  const char* function = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+  return state == "0A000" && function && std::string_view(function) == "RevalidateCachedQuery";
+}
+
+std::string_view way_out(std::string_view state) {
+  if (state == "42P01" || state == "3F000" || state == "42883" || state == "42703")
+    return "; run 'waybill migrate' on this database";
+  if (state == "42501") return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …)";
+  if (state == "25006") return "; this is a read-only standby: name the primary";
+  if (state == "53100") return "; make room on the server's disk";
+  if (state == "53200") return "; lock fewer keys in one transaction, or raise max_locks_per_transaction";
+  return "";
+}
+
+std::string one_line(std::string_view message) {
+  std::string text(message);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (char& c : text)
+    if (c == '\n' || c == '\t') c = ' ';
+  return text;
+}
+
+std::string_view way_out(int code, std::string_view text) {
+  switch (code & 0xFF) {
+    case SQLITE_NOTADB:
+      return "; name another file, this one is no SQLite database";
+    case SQLITE_CORRUPT:
+      return "; restore it from a backup";
+    case SQLITE_READONLY:
+    case SQLITE_PERM:
+      return "; the file and its folder must be writable";
+    case SQLITE_CANTOPEN:
+      return "; the folder must exist and be accessible";
+    case SQLITE_FULL:
+      return "; make room on the disk";
+    default:
+      return text.find("no such table") != std::string_view::npos ? "; run 'waybill migrate' on it" : "";
+  }
+}
+
+}  // namespace
+
+Remedy postgres_remedy(std::string_view sqlstate) {
+  const std::string_view kind = sqlstate.substr(0, 2);
+  if (contains(retry_classes, kind) || contains(retry_states, sqlstate)) return Remedy::retry;
+  return kind == "22" || kind == "23" ? Remedy::fix_input : Remedy::fix_config;
+}
+
+Error postgres_error(std::string_view who, const pg_conn* connection, const pg_result* result) {
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  // Without a code it is libpq that speaks: the connection is lost, or it cannot take the statement.
+  if (!state)
+    return {PQstatus(connection) == CONNECTION_BAD ? Remedy::retry : Remedy::fix_input,
+            fmt::format("{}: {}", who, one_line(PQerrorMessage(connection)))};
+  const char* message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
+  return {is_stale_plan(state, result) ? Remedy::retry : postgres_remedy(state),
+          fmt::format("{}: {}{}", who, one_line(message ? message : "?"), way_out(state))};
+}
+
+Remedy sqlite_remedy(int code) {
+  switch (code & 0xFF) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+    case SQLITE_FULL:
+    case SQLITE_IOERR:
+    case SQLITE_NOMEM:
+    case SQLITE_PROTOCOL:
+    case SQLITE_SCHEMA:
+    case SQLITE_INTERRUPT:
+      return Remedy::retry;
+    case SQLITE_CONSTRAINT:
+    case SQLITE_TOOBIG:
+      return Remedy::fix_input;
+    default:
+      return Remedy::fix_config;
+  }
+}
+
+Error sqlite_error(std::string_view who, sqlite3* connection) {
+  const int code = connection ? sqlite3_extended_errcode(connection) : SQLITE_NOMEM;
+  const std::string_view text = connection ? sqlite3_errmsg(connection) : "out of memory";
+  return {sqlite_remedy(code), fmt::format("{}: {}{}", who, text, way_out(code, text))};
+}
+
+}  // namespace waybill

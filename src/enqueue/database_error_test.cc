@@ -1,0 +1,38 @@
+#include "enqueue/database_error.h"
+
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+
+namespace waybill {
+namespace {
+
+TEST(DatabaseError, WhatALaterTryMayPassIsRetried) {
+  for (const char* state : {"08006", "40001", "40P01", "53100", "53300", "55P03", "57P01", "57014", "58030", "25006",
+                            "25P02", "25P03", "25P04", "26000", "XX000"})
+    EXPECT_EQ(Remedy::retry, postgres_remedy(state)) << state;
+  for (const char* state : {"22P02", "23514", "23505"}) EXPECT_EQ(Remedy::fix_input, postgres_remedy(state)) << state;
+  for (const char* state : {"42P01", "42501", "3F000", "28P01", "0A000", "XX001", ""})
+    EXPECT_EQ(Remedy::fix_config, postgres_remedy(state)) << state;
+  for (const int code : {SQLITE_BUSY, SQLITE_BUSY_SNAPSHOT, SQLITE_LOCKED, SQLITE_FULL, SQLITE_IOERR_FSYNC,
+                         SQLITE_NOMEM, SQLITE_PROTOCOL})
+    EXPECT_EQ(Remedy::retry, sqlite_remedy(code)) << code;
+  EXPECT_EQ(Remedy::fix_input, sqlite_remedy(SQLITE_CONSTRAINT_CHECK));
+  EXPECT_EQ(Remedy::fix_config, sqlite_remedy(SQLITE_NOTADB));
+}
+
+TEST(DatabaseError, AFullDiskHasAWayOut) {
+  sqlite3* raw = nullptr;
+  ASSERT_EQ(SQLITE_OK, sqlite3_open(":memory:", &raw));
+  const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> connection(raw, &sqlite3_close);
+  sqlite3_exec(raw, "PRAGMA max_page_count = 2; CREATE TABLE t (x)", nullptr, nullptr, nullptr);
+  ASSERT_EQ(SQLITE_FULL, sqlite3_exec(raw, "INSERT INTO t VALUES (zeroblob(100000))", nullptr, nullptr, nullptr));
+  const Error error = sqlite_error("enqueue", raw);
+  EXPECT_EQ(Remedy::retry, error.remedy());
+  EXPECT_STREQ("enqueue: database or disk is full; make room on the disk", error.what());
+}
+
+}  // namespace
+}  // namespace waybill

@@ -1,0 +1,190 @@
+// The half of a Carrier that deals with the destination.
+#include <algorithm>
+#include <utility>
+
+#include "base/assert.h"
+#include "relay/carrier.h"
+
+namespace waybill {
+
+using namespace std::chrono_literals;
+
+std::size_t Carrier::collect(Steady deadline) {
+  if (lanes_.under_way() == 0) return 0;
+  outcomes_.clear();
+  sink_->collect(outcomes_, deadline);
+  const Steady now = context_.clock.steady();
+  const Time time = context_.clock.now();
+  for (const Outcome& outcome : outcomes_) apply(outcome, now, time);
+  return outcomes_.size();
+}
+
+void Carrier::apply(const Outcome& outcome, Steady now, Time time) {
+  const auto [lane, position] = lanes_.answered(outcome.ticket);
+  if (outcome.kind == Outcome::Kind::delivered) {
+    tally_.delivered(lane ? &lane->event(position) : nullptr, time);
+    breaker_.delivered();
+    if (lane) finish(*lane, position);
+    return;
+  }
+  tally_.failed(outcome.kind);
+  if (outcome.kind == Outcome::Kind::unavailable) {
+    trip([&] { breaker_.unavailable(now, chance(), outcome.reason); });
+    if (lane) lane->again_first(position);
+    return;
+  }
+  if (lane) judge(*lane, position, outcome, now);
+}
+
+// Says so if the breaker opens by what is done.
+template <typename Doing>
+void Carrier::trip(const Doing& doing) {
+  const bool was_open = breaker_.open();
+  doing();
+  if (breaker_.open() && !was_open && std::exchange(said_away_, true) == false)
+    context_.log.warning("the destination is away; will try again",
+                         {{"destination", name()}, {"error", breaker_.reason().substr(0, error_bytes_max)}});
+}
+
+void Carrier::finish(Lane& lane, Lane::Position position) {
+  if (std::exchange(said_away_, false)) context_.log.info("the destination is back", {{"destination", name()}});
+  // For the record, if it took more than one attempt.
+  if (const Undelivered row = lane.row(position); row.attempts > 1)
+    lane.add_attempt({.seq = row.seq, .number = row.attempts, .at = context_.clock.now()});
+  lane.finish(position);
+}
+
+void Carrier::judge(Lane& lane, Lane::Position position, const Outcome& outcome, Steady now) {
+  const EventView& event = lane.event(position);
+  const Undelivered row = lane.row(position);
+  bool guilty = true;
+  trip([&] {
+    guilty = outcome.kind == Outcome::Kind::rejected
+                 ? breaker_.rejected(now, chance(), outcome.reason)
+                 : breaker_.failed(row.key != 0 ? row.key : static_cast<std::uint64_t>(row.seq), now, chance(),
+                                   outcome.reason);
+  });
+  Verdict verdict = guilty ? waybill::verdict(destination_, event, row, outcome, chance())
+                           : verdict_of_not_guilty(destination_, row, outcome, chance());
+  lane.add_attempt({.seq = row.seq,
+                    .number = row.attempts,
+                    .at = context_.clock.now(),
+                    .outcome = outcome.kind,
+                    .error = verdict.row.error});
+  carry_out(lane, position, verdict, now);
+}
+
+void Carrier::judge_after_crash(Lane& lane, Lane::Position position, Steady now) {
+  const Undelivered row = lane.row(position);
+  const Verdict verdict = verdict_after_crash(destination_, lane.event(position), row, chance());
+  lane.add_attempt({.seq = row.seq,
+                    .number = row.attempts,
+                    .at = context_.clock.now(),
+                    .outcome = Outcome::Kind::unknown,
+                    .error = verdict.row.error});
+  carry_out(lane, position, verdict, now);
+}
+
+void Carrier::carry_out(Lane& lane, Lane::Position position, const Verdict& verdict, Steady now) {
+  const Standing standing = verdict.row.standing;
+  const bool given_up = standing == Standing::dead || standing == Standing::held;
+  context_.log.warning(given_up ? "an event was not delivered, and is given up" : "an event was not delivered",
+                       {{"destination", name()},
+                        {"event", lane.event(position).id.to_string()},
+                        {"standing", std::string(to_string(standing))},
+                        {"attempts", std::to_string(verdict.row.attempts)},
+                        {"error", verdict.row.error}});
+  if (standing == Standing::dead) tally_.dead();
+  lane.put_back(position, verdict.row, now);
+  if (verdict.bury_key) lane.bury_key(verdict.row.key);
+}
+
+std::size_t Carrier::allowance(Steady now) {
+  if (breaker_.open() && now >= breaker_.next_try()) {
+    const Outcome answer = sink_->probe(now + 1s);
+    breaker_.try_now();
+    if (answer.kind != Outcome::Kind::delivered) breaker_.unavailable(now, chance(), answer.reason);
+  }
+  return breaker_.allowance(sink_->in_flight_max());
+}
+
+// Is there any event that may go now?
+bool Carrier::release_due(Steady now) {
+  next_due_.reset();
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending()) continue;
+    const auto due = shard.lane->release_due(now);
+    if (due && (!next_due_ || *due < *next_due_)) next_due_ = due;
+  }
+  return any_ready();
+}
+
+std::size_t Carrier::publish(Steady turn_end) {
+  const Steady now = context_.clock.steady();
+  if (!release_due(now) || !trusted() || shards_.paused()) return 0;
+  if (std::exchange(alone_, alone_ && lanes_.under_way() > 0)) return 0;
+  const std::size_t most = allowance(now);
+  if (const auto lane = any_ready_alone(); lane && most > 0) return publish_alone(*lane);
+  std::size_t submitted = 0;
+  auto place = std::next(shards_.begin(), static_cast<std::ptrdiff_t>(++first_shard_ % shards_.size()));
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    const Shard& shard = place->second;
+    if (++place == shards_.end()) place = shards_.begin();
+    if (!shard.lane || shard.ending()) continue;
+    while (lanes_.under_way() < most) {
+      const auto position = shard.lane->next(now);
+      if (!position) break;
+      const bool slow = shard.lane->event(*position).payload_deferred;
+      if (!submit(*shard.lane, *position)) return submitted;
+      ++submitted;
+      if (slow && context_.clock.steady() >= turn_end) return submitted;
+    }
+  }
+  return submitted;
+}
+
+// An event that may have killed a relay goes when nothing else does: if it was not its fault, it comes out.
+std::size_t Carrier::publish_alone(Lane& lane) {
+  if (lanes_.under_way() > 0) return 0;
+  const auto position = lane.next_alone();
+  if (!submit(lane, *position)) return 0;
+  alone_ = lanes_.under_way() > 0;
+  return 1;
+}
+
+Lane* Carrier::any_ready_alone() const {
+  for (const auto& [number, shard] : shards_)
+    if (shard.lane && !shard.ending() && shard.lane->ready_alone()) return shard.lane;
+  return nullptr;
+}
+
+// False if the event cannot go now.
+bool Carrier::submit(Lane& lane, Lane::Position position) {
+  EventView& event = lane.event(position);
+  if (event.expires_at && *event.expires_at <= context_.clock.now()) {
+    lane.put_back(position, verdict_of_expiry(lane.row(position)).row, context_.clock.steady());
+    return true;
+  }
+  if (event.payload_deferred && !load(lane, position)) {
+    lane.again_first(position);
+    return false;
+  }
+  WAYBILL_ASSERT(!event.payload_deferred);
+  sink_->submit(event, lanes_.ticket(lane, position));
+  return true;
+}
+
+// False if there is no room for the event's payload now, or if the leases may have run out while it was loaded.
+bool Carrier::load(Lane& lane, Lane::Position position) {
+  if (lanes_.under_way() > 0 && lanes_.bytes() + limits::payload_bytes_max > context_.options.read_ahead_bytes_max)
+    return false;
+  try {
+    lane.keep(position, session_->load(lane.event(position)));
+  } catch (...) {
+    lane.again_first(position);  // It is not at the sink, which will not answer for it.
+    throw;
+  }
+  return trusted();
+}
+
+}  // namespace waybill

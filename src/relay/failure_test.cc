@@ -1,0 +1,392 @@
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "waybill/relay.h"
+
+#include "store/memory/memory_store.h"
+#include "support/manual_clock.h"
+#include "support/scripted_sink.h"
+
+// A relay, stepped by hand, and events that fail.
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = Outcome::Kind;
+using Names = std::vector<std::string>;
+using testing::ElementsAre;
+using testing::IsEmpty;
+
+class FailureTest : public testing::Test {
+ protected:
+  void start(DestinationOptions destination = {}) {
+    destination.name = "out";
+    relay_.reset();
+    relay_ = std::make_unique<Relay>(*store_, RelayOptions{.name = "r"}, Log{}, clock_);
+    relay_->add(destination, std::make_unique<ScriptedSink>(script_));
+  }
+  // As a kill would, and until its lease is over.
+  void kill() {
+    relay_.release();  // Never destroyed: it must not say good-bye. NOLINT
+    clock_.advance(10s);
+  }
+
+  void enqueue(const std::string& key, const std::string& name) {
+    Event event = this->event(key, name);
+    enqueue(event);
+  }
+  static Event event(const std::string& key, const std::string& name) {
+    Event event;
+    event.topic = "t";
+    event.key = key;
+    event.payload = name;
+    return event;
+  }
+  void enqueue(const Event& event) {
+    const auto writer = store_->writer();
+    writer->enqueue(std::span(&event, 1));
+    writer->commit();
+    if (relay_) relay_->hint();
+  }
+
+  void go(std::chrono::milliseconds time = 500ms) {
+    const Steady end = clock_.steady() + time;
+    while (clock_.steady() < end) {
+      for (int i = 0; i < 20 && relay_->step() > 0; ++i) {
+      }
+      clock_.advance(10ms);
+    }
+  }
+
+  std::vector<std::string> standing(Standing standing) {
+    std::vector<std::string> names;
+    for (const auto& view : store_->inspector()->undelivered({.standings = {standing}, .limit = 1'000}).events)
+      names.insert(names.begin(), std::string(view.event.payload));
+    return names;
+  }
+
+  std::int64_t redrive(Standing which = Standing::dead) {
+    return store_->operate()->redrive({.id = EventId::make()}, {.destination = "out", .standings = {which}}, 0, 1'000);
+  }
+
+  ManualClock clock_;
+  std::unique_ptr<Store> store_ = memory_store({.shards = 2}, clock_);
+  ScriptedSink::Script script_;
+  std::unique_ptr<Relay> relay_;
+};
+
+TEST_F(FailureTest, AFailedEventBlocksItsKeyAndNoOther) {
+  script_.next["1"] = {Kind::retry, Kind::retry};
+  start({.retry = {.first_delay = 60s}});  // Waits are random: this one is over in 40 ms once in 1,500 runs.
+  enqueue("a", "1");
+  enqueue("a", "2");
+  enqueue("b", "3");
+  go(40ms);
+  EXPECT_THAT(script_.delivered, ElementsAre("3"));
+  go(4min);
+  EXPECT_THAT(script_.delivered, ElementsAre("3", "1", "2"));
+  EXPECT_THAT(script_.attempted, ElementsAre("1", "3", "1", "1", "2"));
+  enqueue("a", "4");
+  go();
+  EXPECT_EQ("4", script_.delivered.back());
+  EXPECT_TRUE(store_->inspector()->undelivered({}).events.empty());
+}
+
+TEST_F(FailureTest, ABlockedKeySurvivesKills) {
+  script_.next["1"] = {Kind::retry, Kind::retry, Kind::retry, Kind::retry};
+  start({.retry = {.first_delay = 60s}});
+  enqueue("a", "1");
+  enqueue("a", "2");
+  go(1s);
+  EXPECT_THAT(standing(Standing::blocked), ElementsAre("2"));
+  kill();
+  start();
+  enqueue("a", "3");
+  enqueue("b", "4");
+  go(1s);
+  EXPECT_THAT(script_.delivered, ElementsAre("4"));
+  kill();
+  start();
+  go(10min);
+  EXPECT_THAT(script_.delivered, ElementsAre("4", "1", "2", "3"));
+}
+
+TEST_F(FailureTest, WhenAttemptsRunOutTheEventIsDeadAndTheKeyGoesOn) {
+  script_.next["1"] = {Kind::retry, Kind::retry, Kind::retry};
+  start({.retry = {.attempts = 3}});
+  enqueue("a", "1");
+  enqueue("a", "2");
+  go(20s);
+  EXPECT_THAT(script_.attempted, ElementsAre("1", "1", "1", "2"));
+  EXPECT_THAT(standing(Standing::dead), ElementsAre("1"));
+  EXPECT_EQ(1U, relay_->counts("out").dead);
+  const auto dead = store_->inspector()->undelivered({}).events.at(0);
+  EXPECT_EQ(3, dead.row.attempts);
+  const auto story = store_->inspector()->find(dead.event.id);
+  EXPECT_EQ("dead", story->destinations.at(0).state);
+  EXPECT_EQ(3U, story->destinations.at(0).attempts.size());
+}
+
+TEST_F(FailureTest, ADeadEventMayBlockItsKeyUntilAPersonDecides) {
+  script_.next["1"] = {Kind::rejected};
+  start({.on_dead = OnDead::block});
+  enqueue("a", "1");
+  enqueue("a", "2");
+  go(1h);
+  EXPECT_THAT(script_.delivered, IsEmpty());
+  EXPECT_EQ(1, redrive());
+  go(5s);
+  EXPECT_THAT(script_.delivered, ElementsAre("1", "2"));
+}
+
+TEST_F(FailureTest, ADismissedEventLetsItsKeyGoOn) {
+  script_.next["1"] = {Kind::rejected};
+  start({.on_dead = OnDead::block});
+  enqueue("a", "1");
+  enqueue("a", "2");
+  go(5s);
+  EXPECT_EQ(1, store_->operate()->dismiss({.id = EventId::make()}, {.destination = "out"}, 10));
+  go(5s);
+  EXPECT_THAT(script_.delivered, ElementsAre("2"));
+  EXPECT_THAT(standing(Standing::dismissed), ElementsAre("1"));
+}
+
+TEST_F(FailureTest, AKeyMayBeBuriedWhole) {
+  script_.next["1"] = {Kind::retry, Kind::rejected};
+  start({.on_dead = OnDead::bury_key});
+  enqueue("a", "1");
+  enqueue("a", "2");
+  enqueue("b", "3");
+  go(10s);
+  EXPECT_THAT(script_.delivered, ElementsAre("3"));
+  EXPECT_THAT(standing(Standing::dead), ElementsAre("1", "2"));
+  enqueue("a", "4");
+  go();
+  EXPECT_THAT(script_.delivered, ElementsAre("3", "4"));
+}
+
+// 48: an outage burns no attempt, however long.
+TEST_F(FailureTest, AnOutageBuriesNothing) {
+  script_.away = true;
+  start({.retry = {.attempts = 2}});
+  for (int i = 1; i <= 50; ++i) enqueue(std::string(1, static_cast<char>('a' + i % 5)), std::to_string(i));
+  go(1h);
+  EXPECT_THAT(script_.delivered, IsEmpty());
+  script_.away = false;
+  go(30s);
+  EXPECT_EQ(50U, script_.delivered.size());
+  EXPECT_THAT(standing(Standing::dead), IsEmpty());
+  for (char key = 'a'; key < 'f'; ++key) {
+    int last = 0;
+    for (const std::string& name : script_.delivered) {
+      if (std::stoi(name) % 5 != key - 'a') continue;
+      EXPECT_LT(std::exchange(last, std::stoi(name)), std::stoi(name));
+    }
+  }
+}
+
+TEST_F(FailureTest, WhatRejectsEverythingBuriesTwentyAtMost) {
+  start();
+  for (int i = 1; i <= 500; ++i) {
+    script_.next[std::to_string(i)] = std::deque<Kind>(100, Kind::rejected);
+    enqueue("k" + std::to_string(i), std::to_string(i));
+  }
+  go(10min);
+  EXPECT_LE(standing(Standing::dead).size(), 20U);
+  EXPECT_GE(standing(Standing::dead).size(), 1U);
+  script_.next.clear();
+  go(30min);
+  EXPECT_EQ(500U, script_.delivered.size() + standing(Standing::dead).size());
+}
+
+TEST_F(FailureTest, ASlowEventDoesNotHoldTheRest) {
+  script_.stuck = {"1"};
+  start();
+  enqueue("a", "1");
+  enqueue("a", "2");
+  for (int i = 3; i <= 3'000; ++i) enqueue("b" + std::to_string(i), std::to_string(i));
+  go(5s);
+  EXPECT_EQ(2'998U, script_.delivered.size());
+  EXPECT_EQ(0, store_->inspector()->status().destinations.at(0).pending.value);
+  script_.stuck.clear();
+  go(1s);
+  EXPECT_EQ("2", script_.delivered.back());
+  EXPECT_EQ("1", script_.delivered[script_.delivered.size() - 2]);
+}
+
+TEST_F(FailureTest, AScheduledEventHoldsNothingAndComesInTime) {
+  start();
+  Event later = event("a", "1");
+  later.not_before = clock_.now() + 1h;
+  enqueue(later);
+  enqueue("a", "2");
+  go(1s);
+  EXPECT_THAT(script_.delivered, ElementsAre("2"));
+  EXPECT_THAT(standing(Standing::scheduled), ElementsAre("1"));
+  kill();
+  start();
+  go(59min);
+  EXPECT_THAT(script_.delivered, ElementsAre("2"));
+  go(1min);
+  EXPECT_THAT(script_.delivered, ElementsAre("2", "1"));
+}
+
+TEST_F(FailureTest, AnExpiredEventIsNotDelivered) {
+  script_.next["1"] = {Kind::retry};
+  start({.retry = {.first_delay = 600s}});
+  Event short_lived = event("a", "1");
+  short_lived.expires_at = clock_.now() + 1s;
+  enqueue(short_lived);
+  enqueue("a", "2");
+  go(11min);
+  EXPECT_THAT(script_.delivered, ElementsAre("2"));
+  EXPECT_THAT(standing(Standing::expired), ElementsAre("1"));
+}
+
+TEST_F(FailureTest, WhatMayHaveArrivedIsHeldAndReleasedByAPerson) {
+  script_.next["1"] = {Kind::unknown};
+  start({.on_unknown = OnUnknown::hold});
+  enqueue("a", "1");
+  enqueue("b", "2");
+  go(10min);
+  EXPECT_THAT(script_.attempted, ElementsAre("1", "2"));
+  EXPECT_THAT(standing(Standing::held), ElementsAre("1"));
+  EXPECT_EQ(1, redrive(Standing::held));
+  go(5s);
+  EXPECT_THAT(script_.delivered, ElementsAre("2", "1"));
+}
+
+TEST_F(FailureTest, WhereNothingIsSentTwiceAKillHoldsWhatWasUnderWay) {
+  script_.answers = false;
+  start({.on_unknown = OnUnknown::hold});
+  enqueue("a", "1");
+  enqueue("a", "2");
+  go(500ms);
+  EXPECT_THAT(script_.attempted, ElementsAre("1"));
+  kill();
+  script_.answers = true;
+  start({.on_unknown = OnUnknown::hold});
+  go(10min);
+  EXPECT_THAT(script_.attempted, ElementsAre("1", "2"));
+  EXPECT_THAT(standing(Standing::held), ElementsAre("1"));
+}
+
+// 14, 80: an event that kills whoever sends it is found, and the others come through.
+TEST_F(FailureTest, APoisonEventIsFoundAndBuried) {
+  for (int i = 1; i <= 9; ++i) enqueue(std::to_string(i), std::to_string(i));
+  int kills = 0;
+  for (int run = 0; run < 30; ++run) {
+    script_.attempted.clear();
+    script_.poison = {"5"};
+    start();
+    bool killed = false;
+    for (int i = 0; i < 3'000 && !killed; ++i) {
+      relay_->step();
+      killed = script_.poisoned;
+      clock_.advance(10ms);
+    }
+    if (!killed) break;
+    script_.poisoned = false;
+    ++kills;
+    kill();
+  }
+  EXPECT_LT(kills, 10);
+  EXPECT_THAT(standing(Standing::dead), ElementsAre("5"));
+  std::set<std::string> delivered(script_.delivered.begin(), script_.delivered.end());
+  EXPECT_EQ(8U, delivered.size());
+}
+
+TEST_F(FailureTest, APausedDestinationGetsNothing) {
+  start();
+  enqueue("a", "1");
+  go();
+  store_->operate()->pause({.id = EventId::make()}, "out", true);
+  go(2s);
+  enqueue("a", "2");
+  go(1h);
+  EXPECT_THAT(script_.delivered, ElementsAre("1"));
+  store_->operate()->pause({.id = EventId::make()}, "out", false);
+  go(2s);
+  EXPECT_THAT(script_.delivered, ElementsAre("1", "2"));
+}
+
+TEST_F(FailureTest, ARedriveComesOutWhileTheRelayRuns) {
+  script_.next["1"] = {Kind::rejected};
+  start();
+  enqueue("a", "1");
+  enqueue("a", "2");
+  go(5s);
+  EXPECT_EQ(1, redrive());
+  for (int i = 3; i < 50; ++i) {
+    enqueue("a", std::to_string(i));
+    go(50ms);
+  }
+  go(3s);
+  EXPECT_EQ(49U, script_.delivered.size());
+  std::erase(script_.delivered, "1");
+  for (std::size_t i = 0; i < script_.delivered.size(); ++i) EXPECT_EQ(std::to_string(i + 2), script_.delivered[i]);
+}
+
+// A hot key fails with many behind it: memory stays flat, others flow.
+TEST_F(FailureTest, ManyFollowersOfAFailedEventWaitInTheStore) {
+  script_.next["0"] = {Kind::retry};
+  start({.retry = {.first_delay = 600s}});
+  enqueue("hot", "0");
+  for (int i = 1; i <= 5'000; ++i) enqueue("hot", std::to_string(i));
+  go(2s);
+  EXPECT_EQ(0, store_->inspector()->status().destinations.at(0).pending.value);
+  EXPECT_EQ(5'001, store_->inspector()->blocked_keys("out", 1).at(0).events.value);
+  enqueue("cold", "-1");
+  go();
+  EXPECT_THAT(script_.delivered, ElementsAre("-1"));
+  go(12min);
+  ASSERT_EQ(5'002U, script_.delivered.size());
+  for (int i = 0; i <= 5'000; ++i) EXPECT_EQ(std::to_string(i), script_.delivered[static_cast<std::size_t>(i) + 1]);
+}
+
+TEST_F(FailureTest, EverybodyCanSeeThatADestinationIsAway) {
+  const auto troubles = [&] { return store_->inspector()->status().relays.at(0).troubles; };
+  start();
+  go();
+  EXPECT_THAT(troubles(), IsEmpty());
+  EXPECT_FALSE(relay_->counts("out").breaker.open);
+
+  script_.away = true;
+  enqueue("k", "1");
+  go(3s);
+  const BreakerState breaker = relay_->counts("out").breaker;
+  EXPECT_TRUE(breaker.open);
+  EXPECT_EQ("away", breaker.reason);
+  ASSERT_TRUE(breaker.next_try);
+  EXPECT_LE(*breaker.next_try, clock_.now() + 4s);
+  EXPECT_THAT(troubles(), ElementsAre(Trouble{.destination = "out", .text = "away"}));
+
+  script_.away = false;
+  go(6s);
+  EXPECT_FALSE(relay_->counts("out").breaker.open);
+  EXPECT_EQ("", relay_->counts("out").breaker.reason);
+  EXPECT_THAT(troubles(), IsEmpty());
+}
+
+TEST_F(FailureTest, AttemptsAreCountedByWhatTheyCameTo) {
+  script_.next["1"] = {Kind::retry, Kind::unknown};
+  script_.next["2"] = {Kind::rejected};
+  start();
+  enqueue("a", "1");
+  enqueue("b", "2");
+  go(20s);
+  const RelayCounts counts = relay_->counts("out");
+  EXPECT_EQ(1U, counts.delivered);
+  EXPECT_EQ(3U, counts.failed);
+  EXPECT_EQ(1U, counts.failed_with.at(Kind::retry));
+  EXPECT_EQ(1U, counts.failed_with.at(Kind::unknown));
+  EXPECT_EQ(1U, counts.failed_with.at(Kind::rejected));
+  EXPECT_EQ(0U, counts.failed_with.at(Kind::unavailable));
+  EXPECT_EQ(1U, counts.dead);
+  EXPECT_EQ(1U, counts.latency.count);
+  EXPECT_EQ(2U, counts.leases);
+  EXPECT_EQ(counts.lag, counts.latency.sum);
+}
+
+}  // namespace
+}  // namespace waybill

@@ -1,0 +1,110 @@
+#include <set>
+
+#include <gtest/gtest.h>
+// After gtest, which it needs.
+#include <rapidcheck/gtest.h>
+
+#include "relay/lane_table.h"
+
+namespace waybill {
+namespace {
+
+// Whatever is read, answered, saved, lost in a crash and found again, in whatever order: the first deliveries of a key
+// come in order, one of a key is under way at most, and in the end every event is delivered or dead.
+RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
+  LaneTable table;
+  Steady now{1'000s};
+  const Lane::Options options{.announce = *rc::gen::arbitrary<bool>(), .announced_max = 3};
+  std::optional<Lane> lane;
+  std::int64_t read_upto = 0;
+  std::set<std::int64_t> delivered;
+  std::map<std::string, std::int64_t> newest;
+  std::map<std::string, int> under_way_per_key;
+  std::vector<Lane::Position> under_way;
+
+  const auto begin = [&] {
+    lane.emplace(table.open(now), 1, options, now);
+    read_upto = table.settled;
+    under_way.clear();
+    under_way_per_key.clear();
+  };
+  const auto took = [&](Lane::Position position) {
+    const std::string key(lane->event(position).key);
+    if (!key.empty()) RC_ASSERT(++under_way_per_key[key] == 1);
+    under_way.push_back(position);
+  };
+  const auto hand_out = [&] {
+    lane->release_due(now);
+    const auto wanted = lane->wanted(100);
+    lane->take_in(table.fetch(wanted, now), wanted, now);
+    while (const auto position = lane->next_suspect()) took(*position);
+    while (const auto position = lane->next(now)) took(*position);
+    if (const auto position = lane->next_alone()) took(*position);
+  };
+  const auto answer = [&](std::size_t index, int how) {
+    const Lane::Position position = under_way[index];
+    under_way.erase(under_way.begin() + static_cast<std::ptrdiff_t>(index));
+    const EventView event = lane->event(position);
+    const std::string key(event.key);
+    if (!key.empty()) --under_way_per_key[key];
+    if (how == 0) {
+      if (delivered.insert(event.seq).second && !key.empty()) {
+        RC_ASSERT(event.seq > newest[key]);
+        newest[key] = event.seq;
+      }
+      lane->finish(position);
+      return;
+    }
+    if (how == 1) {
+      lane->again_first(position);
+      return;
+    }
+    Undelivered row = lane->row(position);
+    row.standing = how == 2 ? Standing::dead : Standing::retrying;
+    row.blocks = row.key != 0 && row.standing == Standing::retrying;
+    row.sending = Undelivered::Sending::no;
+    row.wait = how * 100ms;
+    lane->put_back(position, row, now);
+  };
+  const auto save = [&] {
+    if (const auto settlement = lane->settle(now)) {
+      if (settlement->count > 0) RC_ASSERT(settlement->seq > table.settled);
+      table.save(*settlement, now);
+      lane->saved();
+    }
+  };
+
+  begin();
+  const auto rounds = *rc::gen::inRange(1, 60);
+  for (int round = 0; round < rounds; ++round) {
+    const auto count = *rc::gen::inRange(0, 8);
+    for (int i = 0; i < count; ++i) table.enqueue(*rc::gen::element('a', 'b', 'c', '-'));
+    lane->append(table.read(read_upto, *rc::gen::inRange(1, 10), true),
+                 [](const EventView&) { return Lane::Decision{}; });
+    hand_out();
+    const auto answers = *rc::gen::inRange<std::size_t>(0, under_way.size() + 1);
+    for (std::size_t i = 0; i < answers; ++i)
+      answer(*rc::gen::inRange<std::size_t>(0, under_way.size()), *rc::gen::element(0, 0, 0, 0, 1, 2, 3, 5));
+    if (*rc::gen::arbitrary<bool>()) save();
+    now += *rc::gen::element(10ms, 200ms, 1'100ms);
+    if (*rc::gen::inRange(0, 10) == 0) begin();
+  }
+  for (int round = 0; round < 1'000; ++round) {
+    lane->append(table.read(read_upto, 100, true), [](const EventView&) { return Lane::Decision{}; });
+    now += 1s;
+    hand_out();
+    while (!under_way.empty()) answer(under_way.size() - 1, 0);
+    save();
+  }
+  RC_ASSERT(table.settled == table.last());
+  for (std::int64_t seq = 1; seq <= table.last(); ++seq) {
+    const auto row = table.rows.find(seq);
+    const bool dead = row != table.rows.end() && row->second.standing == Standing::dead;
+    RC_ASSERT(dead || (row == table.rows.end() && delivered.contains(seq)));
+  }
+  RC_ASSERT(lane->blocked() == 0);
+  RC_ASSERT(lane->unsettled() == 0);
+}
+
+}  // namespace
+}  // namespace waybill

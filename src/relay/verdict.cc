@@ -1,0 +1,96 @@
+#include "relay/verdict.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "base/assert.h"
+#include "model/retry.h"
+
+namespace waybill {
+namespace {
+
+// Buried after so many attempts, alone, that no relay survived; the one before them was not alone.
+constexpr std::int32_t crashes_max = 3;
+
+// Cut where a character begins.
+std::string bounded(std::string text) {
+  if (text.size() <= error_bytes_max) return text;
+  std::size_t end = error_bytes_max;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  text.resize(end);
+  return text;
+}
+
+bool was_the_last(const DestinationOptions& destination, const EventView& event, const Undelivered& row) {
+  const int most = event.attempts_max.value_or(destination.retry.attempts);
+  return most > 0 && row.attempts >= most;
+}
+
+Verdict dead(const DestinationOptions& destination, Undelivered row) {
+  row.standing = Standing::dead;
+  row.blocks = row.key != 0 && destination.on_dead == OnDead::block;
+  const bool bury_key = row.key != 0 && destination.on_dead == OnDead::bury_key;
+  return {.row = std::move(row), .bury_key = bury_key};
+}
+
+Verdict held(const DestinationOptions& destination, Undelivered row) {
+  row.standing = Standing::held;
+  row.blocks = row.key != 0 && destination.on_dead != OnDead::go_on;
+  return {.row = std::move(row)};
+}
+
+Verdict again(const DestinationOptions& destination, Undelivered row, double chance) {
+  row.standing = Standing::retrying;
+  row.blocks = row.key != 0;
+  row.wait = retry_delay(destination.retry, std::max(row.attempts, 1), chance);
+  return {.row = std::move(row)};
+}
+
+}  // namespace
+
+Verdict verdict(const DestinationOptions& destination, const EventView& event, Undelivered row, const Outcome& outcome,
+                double chance) {
+  WAYBILL_ASSERT(outcome.kind != Outcome::Kind::delivered && outcome.kind != Outcome::Kind::unavailable);
+  row.sending = Undelivered::Sending::no;
+  row.crashes = 0;
+  row.error = bounded(outcome.reason);
+  if (outcome.kind == Outcome::Kind::unknown && destination.on_unknown == OnUnknown::hold)
+    return held(destination, std::move(row));
+  if (outcome.kind == Outcome::Kind::rejected || was_the_last(destination, event, row))
+    return dead(destination, std::move(row));
+  return again(destination, std::move(row), chance);
+}
+
+Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered row, const Outcome& outcome,
+                              double chance) {
+  row.sending = Undelivered::Sending::no;
+  row.crashes = 0;
+  row.error = bounded(outcome.reason);
+  if (outcome.kind == Outcome::Kind::unknown && destination.on_unknown == OnUnknown::hold)
+    return held(destination, std::move(row));
+  row.attempts = std::max(row.attempts - 1, 0);
+  return again(destination, std::move(row), chance);
+}
+
+Verdict verdict_after_crash(const DestinationOptions& destination, const EventView& event, Undelivered row,
+                            double chance) {
+  const bool alone = row.sending == Undelivered::Sending::alone;
+  row.sending = Undelivered::Sending::no;
+  ++row.crashes;
+  row.error = fmt::format("the relay that was sending it ended; {} in a row", row.crashes);
+  if (destination.on_unknown == OnUnknown::hold) return held(destination, std::move(row));
+  if ((alone && row.crashes >= crashes_max) || was_the_last(destination, event, row))
+    return dead(destination, std::move(row));
+  return again(destination, std::move(row), chance);
+}
+
+Verdict verdict_of_expiry(Undelivered row) {
+  row.standing = Standing::expired;
+  row.blocks = false;
+  row.sending = Undelivered::Sending::no;
+  return {.row = std::move(row)};
+}
+
+}  // namespace waybill

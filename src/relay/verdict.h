@@ -1,0 +1,34 @@
+#pragma once
+
+#include "waybill/relay.h"
+#include "waybill/sink.h"
+#include "waybill/store.h"
+
+namespace waybill {
+
+// How an event stands after an attempt that did not deliver it.
+struct Verdict {
+  Undelivered row{};
+  bool bury_key = false;  // And all that wait behind it are dead.
+};
+
+// Error texts are cut to this.
+inline constexpr std::size_t error_bytes_max = 2'000;
+
+// `row`: as it was during the attempt, which is counted. `chance`: a random number in [0, 1).
+// REQUIRES: the outcome is retry, rejected or unknown.
+Verdict verdict(const DestinationOptions& destination, const EventView& event, Undelivered row, const Outcome& outcome,
+                double chance);
+
+// The same for an attempt that was not the event's fault: it does not count, and the event is not buried.
+Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered row, const Outcome& outcome,
+                              double chance);
+
+// The same for an attempt that the relay which made it did not survive.
+Verdict verdict_after_crash(const DestinationOptions& destination, const EventView& event, Undelivered row,
+                            double chance);
+
+// Its time is over.
+Verdict verdict_of_expiry(Undelivered row);
+
+}  // namespace waybill

@@ -1,0 +1,104 @@
+#include "relay/verdict.h"
+
+#include <gtest/gtest.h>
+
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+using Kind = Outcome::Kind;
+
+class VerdictTest : public testing::Test {
+ protected:
+  Verdict after(Kind kind, int attempts, std::uint64_t key = 7) {
+    return verdict(destination_, event_, {.seq = 1, .key = key, .attempts = attempts}, {1, kind, "why"}, 0.999);
+  }
+
+  DestinationOptions destination_{.name = "out", .retry = {.attempts = 3, .first_delay = 1s, .max_delay = 3s}};
+  EventView event_{};
+};
+
+TEST_F(VerdictTest, AFailedEventIsTriedAgainAtGrowingIntervals) {
+  const Verdict first = after(Kind::retry, 1);
+  EXPECT_EQ(Standing::retrying, first.row.standing);
+  EXPECT_TRUE(first.row.blocks);
+  EXPECT_EQ(999ms, first.row.wait);
+  EXPECT_EQ("why", first.row.error);
+  EXPECT_EQ(1998ms, after(Kind::retry, 2).row.wait);
+  EXPECT_EQ(Standing::dead, after(Kind::retry, 3).row.standing);
+}
+
+TEST_F(VerdictTest, AnEventMayBringItsOwnNumberOfAttempts) {
+  event_.attempts_max = 1;
+  EXPECT_EQ(Standing::dead, after(Kind::retry, 1).row.standing);
+  event_.attempts_max = 100;
+  EXPECT_EQ(Standing::retrying, after(Kind::retry, 99).row.standing);
+  EXPECT_EQ(2997ms, after(Kind::retry, 99).row.wait);
+}
+
+TEST_F(VerdictTest, AttemptsMayBeUnlimited) {
+  destination_.retry.attempts = 0;
+  EXPECT_EQ(Standing::retrying, after(Kind::retry, 1'000'000).row.standing);
+}
+
+TEST_F(VerdictTest, WhatIsRejectedIsDeadAtOnce) {
+  EXPECT_EQ(Standing::dead, after(Kind::rejected, 1).row.standing);
+}
+
+TEST_F(VerdictTest, TheKeyGoesOnOrBlocksOrIsBuried) {
+  EXPECT_FALSE(after(Kind::rejected, 1).row.blocks);
+  EXPECT_FALSE(after(Kind::rejected, 1).bury_key);
+  destination_.on_dead = OnDead::block;
+  EXPECT_TRUE(after(Kind::rejected, 1).row.blocks);
+  EXPECT_FALSE(after(Kind::rejected, 1, 0).row.blocks);
+  destination_.on_dead = OnDead::bury_key;
+  EXPECT_TRUE(after(Kind::rejected, 1).bury_key);
+  EXPECT_FALSE(after(Kind::rejected, 1, 0).bury_key);
+}
+
+TEST_F(VerdictTest, WhatMayHaveArrivedIsSentAgainOrHeld) {
+  EXPECT_EQ(Standing::retrying, after(Kind::unknown, 1).row.standing);
+  destination_.on_unknown = OnUnknown::hold;
+  EXPECT_EQ(Standing::held, after(Kind::unknown, 1).row.standing);
+  EXPECT_EQ(Standing::retrying, after(Kind::retry, 1).row.standing);
+}
+
+TEST_F(VerdictTest, AnAttemptThatWasNotItsFaultDoesNotCount) {
+  const Verdict verdict =
+      verdict_of_not_guilty(destination_, {.seq = 1, .key = 7, .attempts = 3}, {1, Kind::rejected, "why"}, 0.5);
+  EXPECT_EQ(Standing::retrying, verdict.row.standing);
+  EXPECT_EQ(2, verdict.row.attempts);
+}
+
+// 14: a poison event.
+TEST_F(VerdictTest, WhatKillsRelaysIsTriedAloneThenBuried) {
+  destination_.retry.attempts = 100;
+  Undelivered row{.seq = 1, .key = 7, .attempts = 2, .sending = Undelivered::Sending::yes};
+  for (int crash = 1; crash <= 2; ++crash) {
+    row = verdict_after_crash(destination_, event_, row, 0.5).row;
+    EXPECT_EQ(Standing::retrying, row.standing);
+    EXPECT_EQ(crash, row.crashes);
+    EXPECT_EQ(Undelivered::Sending::no, row.sending);
+    row.sending = Undelivered::Sending::alone;
+  }
+  EXPECT_EQ(Standing::dead, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
+  // One attempt that is survived clears it.
+  EXPECT_EQ(0, verdict(destination_, event_, row, {1, Kind::retry, "why"}, 0.5).row.crashes);
+}
+
+TEST_F(VerdictTest, WhereNothingIsSentTwiceACrashHoldsTheEvent) {
+  destination_.on_unknown = OnUnknown::hold;
+  const Undelivered row{.seq = 1, .key = 7, .attempts = 1, .sending = Undelivered::Sending::yes};
+  EXPECT_EQ(Standing::held, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
+}
+
+TEST_F(VerdictTest, ErrorsAreBoundedBetweenCharacters) {
+  std::string reason;
+  while (reason.size() < 2'500) reason += "\u00e4";
+  reason.insert(0, "x");
+  const Verdict verdict = waybill::verdict(destination_, event_, {.seq = 1}, {1, Kind::retry, reason}, 0.5);
+  EXPECT_EQ(1'999U, verdict.row.error.size());
+}
+
+}  // namespace
+}  // namespace waybill

@@ -1,0 +1,256 @@
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "base/json_text.h"
+#include "base/time_text.h"
+#include "store/sqlite/cursor.h"
+#include "store/sqlite/files.h"
+#include "store/sqlite/operations.h"
+#include "store/sqlite/undelivered_rows.h"
+
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::int64_t exact_count_max = 10'000;
+
+// Works beside a relay of another process: every change is one short transaction of our own file. What it changes is
+// looked for before, since that may take long.
+class SqliteOperator final : public Operator {
+ public:
+  explicit SqliteOperator(SqliteFilesPtr files)
+      : files_(std::move(files)), log_(files_->open_log()), state_(files_->open_state()), finder_(log_, state_) {
+    state_.run("PRAGMA synchronous = FULL");  // What a person was told is done stays done.
+  }
+
+  std::int64_t count(const UndeliveredFilter& filter) override {
+    std::int64_t found = 0;
+    each_undelivered(state_, finder_, filter, "TRUE", false, [&](const UndeliveredRow& /*row*/) {
+      ++found;
+      return true;
+    });
+    return found;
+  }
+
+  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int per_second, int most) override {
+    return change(operation, "redrive", filter, most, [&](std::int64_t seq, std::int64_t done, Time now) {
+      const auto pause = per_second > 0 ? std::chrono::milliseconds(1'000 * done / per_second) : 0ms;
+      Query query = state_.query(
+          "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, sending = 0, "
+          "due = ?4, redrives = redrives + 1, operation = ?3, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
+          "standing IN ('dead', 'held') AND operation <> ?3");
+      query.bind(4, microseconds(now + pause)).bind(5, to_rfc3339(now));
+      return touch(query, operation, filter.destination, seq);
+    });
+  }
+
+  std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) override {
+    return change(operation, "dismiss", filter, most, [&](std::int64_t seq, std::int64_t /*done*/, Time now) {
+      Query query = state_.query(
+          "UPDATE undelivered SET standing = 'dismissed', blocks = 0, operation = ?3, changed_at = ?4 "
+          "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
+      query.bind(4, to_rfc3339(now));
+      return touch(query, operation, filter.destination, seq);
+    });
+  }
+
+  void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
+    if (events_of_operation(state_, operation)) return;
+    const auto edited = change(operation, "edit", {.destination = destination, .ids = {id}}, 1,
+                               [&](std::int64_t seq, std::int64_t /*done*/, Time now) {
+                                 check(seq, edit);
+                                 return write_edit(operation, destination, seq, edit, now);
+                               });
+    if (edited == 0)
+      throw Error(Remedy::fix_input,
+                  fmt::format("event {} is neither dead nor held at '{}'", id.to_string(), destination));
+  }
+
+  void pause(const Operation& operation, const std::string& destination, bool paused) override {
+    Transaction transaction(state_);
+    if (events_of_operation(state_, operation)) return;
+    state_
+        .query(
+            "INSERT INTO destination (name, paused, changes) VALUES (?1, ?2, 1) ON CONFLICT (name) DO UPDATE SET "
+            "paused = excluded.paused, changes = changes + 1")
+        .bind(1, destination)
+        .bind(2, std::int64_t{paused})
+        .run();
+    record_operation(state_, operation, {.kind = paused ? "pause" : "resume", .destination = destination});
+    transaction.commit();
+  }
+
+  Count rewind(const Operation& operation, const std::string& destination, const RewindTo& to, bool dry) override {
+    if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
+    std::int64_t first = first_to_send(to);  // This may take long,
+    Transaction transaction(state_);         // and from here on clean deletes nothing.
+    if (!id_in_log(log_, first)) first = first_to_send(to);
+    const auto now = newest_place(state_, destination);
+    if (!now) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
+    Place place{.turn = now->turn + 1, .seq = first - 1};
+    if (place.seq >= now->seq)
+      throw Error(Remedy::fix_input, fmt::format("'{}' has not come to that place yet", destination));
+    const Count again = count_between(place.seq, now->seq);
+    if (dry) return again;
+    place.id = id_in_log(log_, place.seq);
+    append_place(state_, destination, place, 0);
+    // What comes again with the log need not wait here.
+    state_.query("DELETE FROM undelivered WHERE destination = ?1 AND seq > ?2 AND seq NOT IN (SELECT seq FROM kept)")
+        .bind(1, destination)
+        .bind(2, place.seq)
+        .run();
+    take_lease_away(state_, destination);
+    record_operation(state_, operation,
+                     {.kind = "rewind",
+                      .destination = destination,
+                      .details = fmt::format("from {} to {}", now->seq, place.seq),
+                      .events = again.value});
+    transaction.commit();
+    return again;
+  }
+
+  Count forget(const Operation& operation, const std::string& destination, bool dry) override {
+    if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
+    Count left;
+    left.value = count({.destination = destination,
+                        .standings = {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held}});
+    {
+      Transaction transaction(state_);
+      const auto place = newest_place(state_, destination);
+      if (!place) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
+      if (is_served(destination))
+        throw Error(Remedy::fix_input, fmt::format("a relay serves '{}'; take it out of the configuration and restart "
+                                                   "the relay first",
+                                                   destination));
+      const Count pending = count_between(place->seq, INT64_MAX);
+      left = {.value = left.value + pending.value, .exact = pending.exact};
+      if (dry) return left;
+      for (const char* sql :
+           {"DELETE FROM cursor WHERE destination = ?1", "DELETE FROM undelivered WHERE destination = ?1",
+            "DELETE FROM attempt WHERE destination = ?1", "DELETE FROM destination WHERE name = ?1"})
+        state_.query(sql).bind(1, destination).run();
+      record_operation(state_, operation, {.kind = "forget", .destination = destination, .events = left.value});
+      transaction.commit();
+    }
+    log_.query("DELETE FROM waybill_destination WHERE name = ?1").bind(1, destination).run();
+    return left;
+  }
+
+  std::vector<OperationView> history(int limit) override { return list_operations(state_, limit); }
+
+ private:
+  // `apply(seq, done, now)` changes a row unless this operation has before, or it stands otherwise by now; `done` is
+  // how many the operation has changed until then.
+  template <typename Apply>
+  std::int64_t change(const Operation& operation, const std::string& kind, const UndeliveredFilter& filter, int most,
+                      const Apply& apply) {
+    if (filter.destination.empty()) throw Error(Remedy::fix_input, "the destination is missing");
+    while (true) {
+      const std::vector<std::int64_t> found = find(operation, filter, most);
+      Transaction transaction(state_);
+      const Time now = system_clock().now();
+      std::int64_t done = events_of_operation(state_, operation).value_or(0);
+      std::int64_t changed = 0;
+      for (const std::int64_t seq : found)
+        if (apply(seq, done, now)) {
+          ++changed;
+          ++done;
+        }
+      // All that was found is gone by now: look again.
+      if (changed == 0 && !found.empty()) continue;
+      if (changed == 0 && kind == "edit") return 0;
+      record_operation(state_, operation, {.kind = kind, .destination = filter.destination, .events = changed});
+      if (changed > 0) note_change(state_, filter.destination);
+      transaction.commit();
+      return changed;
+    }
+  }
+
+  std::vector<std::int64_t> find(const Operation& operation, const UndeliveredFilter& filter, int most) {
+    std::vector<std::int64_t> found;
+    if (most <= 0) return found;
+    const std::string condition =
+        fmt::format("standing IN ('dead', 'held') AND operation <> '{}'", operation.id.to_string());
+    each_undelivered(state_, finder_, filter, condition, false, [&](const UndeliveredRow& row) {
+      found.push_back(row.row.seq);
+      return std::ssize(found) < most;
+    });
+    return found;
+  }
+
+  bool touch(Query& query, const Operation& operation, const std::string& destination, std::int64_t seq) {
+    query.bind(1, destination).bind(2, seq).bind(3, operation.id.to_string()).run();
+    return sqlite3_changes(state_.raw()) > 0;
+  }
+
+  void check(std::int64_t seq, const Edit& edit) {
+    EventRows rows;
+    if (!finder_.add(seq, rows)) throw Error(Remedy::fix_input, "the event is not in the log any more");
+    if (edit.payload && rows.events[0].payload_is_json && !is_json(*edit.payload))
+      throw Error(Remedy::fix_input, "payload must be JSON, as it was");
+    if (edit.payload && edit.payload->size() > limits::payload_bytes_max)
+      throw Error(Remedy::fix_input, fmt::format("payload must be at most {} bytes", limits::payload_bytes_max));
+    if (edit.headers && (!is_json_object(*edit.headers) || edit.headers->size() > limits::headers_bytes_max))
+      throw Error(Remedy::fix_input,
+                  fmt::format("headers must be a JSON object of at most {} bytes", limits::headers_bytes_max));
+  }
+
+  bool write_edit(const Operation& operation, const std::string& destination, std::int64_t seq, const Edit& edit,
+                  Time now) {
+    Query query = state_.query(
+        "UPDATE undelivered SET payload = ?4, headers = ?5, operation = ?3, changed_at = ?6 "
+        "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
+    if (edit.payload) query.bind(4, *edit.payload);
+    if (edit.headers) query.bind(5, *edit.headers);
+    query.bind(6, to_rfc3339(now));
+    return touch(query, operation, destination, seq);
+  }
+
+  std::int64_t first_to_send(const RewindTo& to) {
+    if (!to.time && !to.event) {
+      Query first = log_.query("SELECT min(seq) FROM waybill_event");
+      first.step();
+      return first.null(0) ? last_seq(log_) + 1 : first.integer(0);
+    }
+    Query query = log_.query(to.event ? "SELECT seq FROM waybill_event WHERE lower(id) = ?1"
+                                      : "SELECT seq FROM waybill_event WHERE created_at >= ?1 ORDER BY seq LIMIT 1");
+    query.bind(1, to.event ? to.event->to_string() : to_rfc3339(*to.time));
+    if (query.step()) return query.integer(0);
+    throw Error(Remedy::fix_input, to.event ? fmt::format("event {} is not in the log", to.event->to_string())
+                                            : "the log has no event of that time or later");
+  }
+
+  Count count_between(std::int64_t after, std::int64_t upto) {
+    Query query =
+        log_.query("SELECT count(*) FROM (SELECT 1 FROM waybill_event WHERE seq > ?1 AND seq <= ?2 LIMIT ?3)");
+    query.bind(1, after).bind(2, upto).bind(3, exact_count_max + 1).step();
+    if (query.integer(0) <= exact_count_max) return {.value = query.integer(0)};
+    return {.value = std::min(upto, last_seq(log_)) - after, .exact = false};
+  }
+
+  bool is_served(const std::string& destination) {
+    Query query = state_.query(
+        "SELECT last_seen, lease_ms FROM relay WHERE EXISTS (SELECT 1 FROM json_each(destinations) WHERE value = ?1)");
+    query.bind(1, destination);
+    if (!query.step()) return false;
+    const Time last_seen = parse_rfc3339(query.text(0)).value_or(Time{});
+    return system_clock().now() - last_seen < std::chrono::milliseconds(query.integer(1));
+  }
+
+  SqliteFilesPtr files_;
+  Database log_;
+  Database state_;
+  EventFinder finder_;
+};
+
+}  // namespace
+
+std::unique_ptr<Operator> sqlite_operator(const SqliteFilesPtr& files) {
+  return std::make_unique<SqliteOperator>(files);
+}
+
+}  // namespace waybill
