@@ -11,7 +11,7 @@ using testing::HasSubstr;
 
 class ViewsTest : public PostgresTest {
  protected:
-  ViewsTest() : PostgresTest(1) { app("SET search_path = waybill, public"); }
+  ViewsTest() : PostgresTest(1) { app("SET search_path = waybill, public; SET jit = off"); }
 
   // Of an event: status in the three views, and whether it is published.
   std::string words(const EventId& id) {

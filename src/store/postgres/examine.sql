@@ -53,7 +53,7 @@ SELECT * FROM (
                                     WHERE e.shard = s.shard AND e.xid >= pg_snapshot_xmax(pg_current_snapshot())
                                     ORDER BY e.xid, e.seq LIMIT 1) e)
   UNION ALL
-  SELECT 'warning', 'ring', format('the clock has come round to slot %s, which still holds events of %s', s.slot, s.oldest),
-         'somebody holds the log back: ''waybill clean --dry-run'' says who'
+  SELECT 'note', 'ring', format('the clock has come round to slot %s, which still holds events of %s', s.slot, s.oldest),
+         'unless events are kept for ever, somebody holds the log back: ''waybill clean --dry-run'' says who'
   FROM {schema}.slots(interval '0') s WHERE s.laps
 ) AS finding (level, what, text, remedy)

@@ -22,6 +22,9 @@ constexpr int lines_at_once = 1'000;
 constexpr int slots_kept = 6;
 constexpr int slots_kept_max = 7;
 
+// Longer than any log can be made for: events are kept for ever.
+constexpr std::chrono::hours for_ever{24 * 3'661};
+
 // A slot of the log that holds something (clean_slots.sql).
 struct Slot {
   struct Holder {
@@ -92,7 +95,7 @@ void tell_holders(const std::vector<Slot>& slots, const CleanOptions& options, s
       all.oldest = all.events == 0 ? holder.oldest : std::min(all.oldest, holder.oldest);
       all.events += holder.events;
     }
-    if (slot.laps)
+    if (slot.laps && options.events_older_than < for_ever)
       cleaned.held_back.push_back(
           fmt::format("the ring has come round: slot {} still holds events of {}, and new ones; it is emptied when all "
                       "of them are old",
@@ -103,7 +106,7 @@ void tell_holders(const std::vector<Slot>& slots, const CleanOptions& options, s
         "destination '{}' has not settled {}{} events that are old enough to go, the oldest of {}; run a relay "
         "that serves it, or forget it",
         name, holder.events, holder.events >= exact_count_max ? " or more" : "", to_rfc3339(holder.oldest)));
-  if (options.events_older_than > slots_kept_max * slot_length)
+  if (options.events_older_than > slots_kept_max * slot_length && options.events_older_than < for_ever)
     cleaned.held_back.push_back(fmt::format(
         "events are to be kept for {} s, but the log was made to be emptied after {} s: nothing can go; set a "
         "retention of at most that",
@@ -241,7 +244,8 @@ void PgUpkeep::sweep(const CleanOptions& options, Cleaned& cleaned) {
 // stop everybody else here.
 Anchored PgUpkeep::anchor(const Operation& operation, bool dry) {
   PgConnection line(database_->options.url, "anchor");
-  const PgQuery call = query("anchor", "SELECT needed, difference, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
+  const PgQuery call =
+      query("anchor", "SELECT needed, difference, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
   const PgRows rows = line.run(
       {&call,
        {dry ? "t" : "f", operation.id.to_string(), operation.by.empty() ? std::nullopt : std::optional(operation.by)}});

@@ -59,11 +59,18 @@ FROM (
            u.destination
 ) u
 CROSS JOIN LATERAL (
-  SELECT e.* FROM {schema}.event e WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq
+  SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload,
+         e.metadata, e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at,
+         e.attempts_max, e.dedup_key
+  FROM {schema}.event e WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq
   UNION ALL
-  SELECT k.* FROM {schema}.kept k WHERE k.shard = u.shard AND k.seq = u.seq
+  SELECT k.seq, k.shard, k.id, k.tenant, k.topic, k.type, k.aggregate_type, k.aggregate_id, k.version, k.payload,
+         k.metadata, k.headers, k.routing_key, k.schema_id, k.schema_version, k.occurred_at, k.created_at,
+         k.attempts_max, k.dedup_key
+  FROM {schema}.kept k WHERE k.shard = u.shard AND k.seq = u.seq
   LIMIT 1) e
 UNION ALL
+(WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p)
 SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload, e.metadata,
        e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key,
        true,
@@ -75,15 +82,12 @@ SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggr
                  OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)))
           ORDER BY c.destination, c.hi, c.id LIMIT 1) s),
        'published', false, 0, NULL, NULL, NULL, NULL
-FROM (
-  WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p)
-  SELECT e.* FROM {schema}.event e
-  WHERE EXISTS (SELECT FROM place)
-    AND NOT EXISTS (SELECT FROM place p
-                    WHERE p.shard = e.shard AND NOT pg_visible_in_snapshot(e.xid, p.settled)
-                      AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking)))
-    AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq)
-) e;
+FROM {schema}.event e
+WHERE EXISTS (SELECT FROM place)
+  AND NOT EXISTS (SELECT FROM place p
+                  WHERE p.shard = e.shard AND NOT pg_visible_in_snapshot(e.xid, p.settled)
+                    AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking)))
+  AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq));
 
 CREATE VIEW {schema}.outbox AS
 SELECT s.id, s.tenant AS tenant_id, s.aggregate_id, s.aggregate_type, s.topic, coalesce(s.type, s.topic) AS event_type,
