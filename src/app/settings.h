@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "waybill/log.h"
+#include "waybill/postgres.h"
 #include "waybill/relay.h"
 
 #include "app/wiring.h"
@@ -38,6 +39,7 @@ struct Settings {
   std::string store{};  // May hold a password: show it by Store::describe() only.
   std::string schema = "waybill";
   int shards = 16;
+  Failover failover = Failover::stop;
   std::optional<std::chrono::hours> retention{24 * 7};  // None: events are kept for ever.
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;
