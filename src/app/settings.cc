@@ -21,6 +21,7 @@ constexpr std::array log_levels{Choice<LogLevel>{"debug", LogLevel::debug}, Choi
                                 Choice<LogLevel>{"error", LogLevel::error}};
 constexpr std::array log_formats{Choice<LogFormat>{"logfmt", LogFormat::logfmt},
                                  Choice<LogFormat>{"json", LogFormat::json}};
+constexpr std::array failovers{Choice<Failover>{"stop", Failover::stop}, Choice<Failover>{"continue", Failover::go_on}};
 constexpr std::array starts{Choice<Start>{"beginning", Start::beginning}, Choice<Start>{"now", Start::now}};
 constexpr std::array dead_policies{Choice<OnDead>{"continue", OnDead::go_on}, Choice<OnDead>{"block", OnDead::block},
                                    Choice<OnDead>{"bury-key", OnDead::bury_key}};
@@ -45,6 +46,9 @@ void read_store(Section& root, Settings& settings) {
   if (!is_schema_name(settings.schema)) root.refuse("schema", std::string(schema_name_rule));
   settings.shards = static_cast<int>(root.integer("shards", settings.shards, {1, 256},
                                                   "Ways the log is split; fixed by the first migrate (PostgreSQL)"));
+  settings.failover =
+      root.choice("failover", settings.failover, failovers,
+                  "When a standby was promoted: stop, or continue if standbys are synchronous (PostgreSQL)");
 }
 
 // What is kept for ever is kept for longer than anybody's clock has counted.

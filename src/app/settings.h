@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "waybill/log.h"
+#include "waybill/postgres.h"
 #include "waybill/relay.h"
 #include "waybill/store.h"
 
@@ -40,6 +41,7 @@ struct Settings {
   std::string store{};  // May hold a password: show it by Store::describe() only.
   std::string schema = "waybill";
   int shards = 16;
+  Failover failover = Failover::stop;
   std::optional<std::chrono::hours> retention{24 * 7};  // None: events are kept for ever.
   AlertLimits alerts{};
   LogLevel log_level = LogLevel::info;

@@ -79,7 +79,8 @@ std::unique_ptr<Store> open_store(const Settings& settings, Log log) {
   return postgres_store({.url = settings.store,
                          .schema = settings.schema,
                          .shards = settings.shards,
-                         .retention = settings.retention.value_or(*Settings{}.retention)},
+                         .retention = settings.retention.value_or(*Settings{}.retention),
+                         .failover = settings.failover},
                         std::move(log));
 }
 

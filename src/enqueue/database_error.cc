@@ -37,7 +37,8 @@ bool is_stale_plan(std::string_view state, const PGresult* result) {
 }
 
 std::string_view way_out(std::string_view state) {
-  if (state == "42P01" || state == "3F000" || state == "42883") return "; run 'waybill migrate' on this database";
+  if (state == "42P01" || state == "3F000" || state == "42883" || state == "42703")
+    return "; run 'waybill migrate' on this database";
   if (state == "42501") return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …)";
   if (state == "25006") return "; this is a read-only standby: name the primary";
   if (state == "53100") return "; make room on the server's disk";

@@ -63,6 +63,26 @@ TmpPostgres::TmpPostgres(bool durable, std::vector<std::string> settings)
   start();
 }
 
+TmpPostgres::TmpPostgres(Standby standby) : durable_(false), folder_("postgres"), port_(free_port()) {
+  copy(standby.of, "standby");
+}
+
+TmpPostgres::TmpPostgres(Backup backup)
+    : durable_(false),
+      settings_{"restore_command=false", "recovery_target=immediate", "recovery_target_action=promote"},
+      folder_("postgres"),
+      port_(free_port()) {
+  copy(backup.of, "recovery");
+}
+
+void TmpPostgres::copy(const TmpPostgres& other, const std::string& as) {
+  run_command({binaries() + "pg_basebackup", "-D", folder_.path() + "/data", "-h", "127.0.0.1", "-p",
+               std::to_string(other.port_), "-U", "postgres", "-c", "fast", "-R", "--no-sync"},
+              "postgres");
+  const std::string signal = folder_.path() + "/data/standby.signal";
+  if (as != "standby") std::filesystem::rename(signal, folder_.path() + "/data/" + as + ".signal");
+}
+
 TmpPostgres::~TmpPostgres() {
   if (server_) crash();
 }

@@ -13,6 +13,15 @@ class TmpPostgres {
  public:
   // `durable`: with fsync, for tests that crash it.
   explicit TmpPostgres(bool durable = false, std::vector<std::string> settings = {});
+  // A copy of another one's files as they are now: a standby that follows it, or a backup. start() it.
+  struct Standby {
+    const TmpPostgres& of;
+  };
+  struct Backup {
+    const TmpPostgres& of;
+  };
+  explicit TmpPostgres(Standby standby);
+  explicit TmpPostgres(Backup backup);
   ~TmpPostgres();
 
   // One for the whole test binary, for tests that do not hurt it.
@@ -33,6 +42,8 @@ class TmpPostgres {
   void restart();
 
  private:
+  void copy(const TmpPostgres& other, const std::string& as);
+
   const bool durable_;
   const std::vector<std::string> settings_;
   TmpFolder folder_;

@@ -1,6 +1,6 @@
--- Which schema this is, and whether it was made here.
+-- Which schema this is, and whether it was made here: the cluster and database; the timeline then, and now.
 SELECT (SELECT max(version) FROM {schema}.migration),
        (SELECT max(oldest_program) FROM {schema}.migration),
-       coalesce((SELECT i.system_identifier = s.system_identifier AND i.database = d.oid
-                 FROM {schema}.identity i, pg_control_system() s, pg_database d
-                 WHERE d.datname = current_database()), false)
+       coalesce(i.system_identifier = h.system_identifier AND i.database = h.database, false),
+       coalesce(i.timeline, 0), coalesce(h.timeline, 0)
+FROM (SELECT) one LEFT JOIN {schema}.identity i ON true LEFT JOIN {schema}.here() h ON true

@@ -113,7 +113,33 @@ PgConnection PgDatabase::connect(const std::string& purpose) const {
                     "dump, a clone, an upgrade): transaction numbers mean something else here. Nothing is sent; "
                     "'waybill anchor --dry-run' shows how to go on",
                     options.schema));
+  check_timeline(connection, static_cast<int>(rows.integer(0, 3)), static_cast<int>(rows.integer(0, 4)));
   return connection;
+}
+
+// A server whose timeline is behind one that we have seen is a former primary that has come back: what it says is of
+// the past, whatever the setting.
+void PgDatabase::check_timeline(PgConnection& connection, int noted, int found) const {
+  const int newest = newest_timeline_.load();
+  if (found < newest)
+    throw Error(Remedy::retry,
+                fmt::format("postgresql: this server is on timeline {}, another one was on {} before: a former primary "
+                            "that has come back? Nothing is read from it; name the present primary",
+                            found, newest));
+  if (found != noted && options.failover == Failover::stop)
+    throw Error(
+        Remedy::fix_config,
+        fmt::format("postgresql: the server is on timeline {}, it was on {}: a standby was promoted, or a backup "
+                    "restored, and the last events and settlements may be missing; or it is a clone. Nothing is sent; "
+                    "'waybill anchor --dry-run' shows how to go on. Where standbys are synchronous, set failover = "
+                    "\"continue\"",
+                    found, noted));
+  if (found != noted) {
+    const PgQuery note{"note_timeline", filled_in("SELECT {schema}.note_timeline()", "schema", options.schema)};
+    connection.run({&note});
+    log.warning("another timeline", {{"was", std::to_string(noted)}, {"is", std::to_string(found)}});
+  }
+  newest_timeline_.store(found);
 }
 
 }  // namespace waybill

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -22,7 +23,7 @@ struct PgQueries {
   PgQuery undelivered_list, undelivered_count, blocked_keys, standings, attempts_at, find_kept;  // an inspector's
 };
 
-// What all parts of one PostgreSQL store share. Constant after construction.
+// What all parts of one PostgreSQL store share. Thread-safe.
 struct PgDatabase {
   PgDatabase(PostgresOptions the_options, Log the_log);
 
@@ -31,8 +32,14 @@ struct PgDatabase {
   const PgQueries queries;
 
   // Connects and checks that the schema is one we know, and that this is the database it was made in: on
-  // every connection, since after a restore or on a clone our snapshots mean nothing.
+  // every connection, since after a restore or on a clone our snapshots mean nothing; and that no other server has
+  // taken its place meanwhile, unless that is expected.
   PgConnection connect(const std::string& purpose) const;
+
+ private:
+  void check_timeline(PgConnection& connection, int noted, int found) const;
+
+  mutable std::atomic<int> newest_timeline_{0};  // that any connection has found
 };
 
 using PgDatabasePtr = std::shared_ptr<const PgDatabase>;

@@ -11,8 +11,8 @@ SELECT d.name, count(*)::integer AS shards,
 FROM {schema}.destination d
 JOIN {schema}.lease l ON l.destination = d.name
 LEFT JOIN LATERAL (
-  SELECT c.* FROM {schema}.cursor c WHERE c.destination = d.name AND l.shard = ANY (c.shards)
-  ORDER BY c.destination, c.id DESC LIMIT 1) c ON true
+  SELECT c.* FROM {schema}.cursor c WHERE c.destination BETWEEN d.name AND d.name AND l.shard = ANY (c.shards)
+  ORDER BY c.destination DESC, c.id DESC LIMIT 1) c ON true
 CROSS JOIN LATERAL (
   SELECT count(*) AS pending, min(e.created_at) AS oldest FROM (
     (SELECT e.created_at FROM {schema}.event e

@@ -50,4 +50,8 @@ SELECT * FROM (
          'rows were copied in from elsewhere with their xid; remove them'
   WHERE EXISTS (SELECT FROM (SELECT FROM {schema}.event e WHERE e.xid >= pg_snapshot_xmax(pg_current_snapshot())
                              ORDER BY e.xid, e.shard, e.seq LIMIT 1) e)
+  UNION ALL
+  SELECT 'note', 'ring', format('the clock has come round to slot %s, which still holds events of %s', s.slot, s.oldest),
+         'unless events are kept for ever, somebody holds the log back: ''waybill clean --dry-run'' says who'
+  FROM {schema}.slots(interval '0') s WHERE s.laps
 ) AS finding (level, what, text, remedy)

@@ -76,11 +76,26 @@ class PgFollower final : public Follower {
     if ((place.walking ? place.walking->xmax : place.settled.xmax) > current().xmax)
       throw Error(Remedy::fix_input,
                   "this place is of another database, or of a later time than this one was restored to");
+    if (!text.empty()) check_reach(place);
     return place.walking ? walk(place, events_max) : probe(place, events_max);
   }
 
  private:
   Snapshot current() { return *Snapshot::parse(connection_.run({&queries_.start}).text(0, 0)); }
+
+  // What was taken out of the log must lie behind the place.
+  void check_reach(const FollowerPlace& place) {
+    const PgQuery query{"cleaned", filled_in("SELECT pg_visible_in_snapshot(c.xid, $1::pg_snapshot) OR "
+                                             "(pg_visible_in_snapshot(c.xid, $2::pg_snapshot) AND c.seq <= $3::bigint) "
+                                             "FROM {schema}.cleaned c",
+                                             "schema", database_->options.schema)};
+    const PgRows rows =
+        connection_.run({&query,
+                         {place.settled.to_string(), (place.walking ? *place.walking : place.settled).to_string(),
+                          std::to_string(place.last)}});
+    if (rows.size() == 1 && !rows.boolean(0, 0))
+      throw Error(Remedy::fix_input, "the log does not reach back to this place any more");
+  }
 
   template <typename Value>
   std::string for_each_shard(const Value& value) const {

@@ -29,12 +29,19 @@ BEGIN
       -- To lock the row, as a follower does, so that what it has read is on disk; the column has one value only.
       EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
     END IF;
+    -- They refuse, and say what to do instead.
+    EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
+      role);
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
       EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.undelivered TO %I', role);
       EXECUTE format('GRANT INSERT ON {schema}.kept, {schema}.attempt TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
+    END IF;
+    IF suffix IN ('relay', 'operator') THEN
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, '
+        '{schema}.note_timeline TO %I', role);
     END IF;
     IF suffix = 'operator' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, '
@@ -46,3 +53,5 @@ END $$;
 REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
   {schema}.forget FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline
+  FROM PUBLIC;

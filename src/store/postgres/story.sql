@@ -16,8 +16,8 @@ LEFT JOIN LATERAL (
 LEFT JOIN LATERAL (
   SELECT pg_visible_in_snapshot(e.xid, c.settled)
          OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)) AS covers
-  FROM {schema}.cursor c WHERE c.destination = d.name AND e.shard = ANY (c.shards)
-  ORDER BY c.destination, c.id DESC LIMIT 1) n ON true
+  FROM {schema}.cursor c WHERE c.destination BETWEEN d.name AND d.name AND e.shard = ANY (c.shards)
+  ORDER BY c.destination DESC, c.id DESC LIMIT 1) n ON true
 LEFT JOIN LATERAL (
   SELECT u.standing FROM {schema}.undelivered u
   WHERE u.destination = d.name AND u.shard = e.shard AND u.seq >= e.seq AND u.seq <= e.seq

@@ -17,7 +17,8 @@ SET term = l.term + 1, owner = $1, since = clock_timestamp(), cursor = c.id,
                    THEN l.crashes + 1 ELSE 0 END
 FROM wanted w
 LEFT JOIN LATERAL (
-  SELECT c.id, c.count FROM {schema}.cursor c WHERE c.destination = w.destination AND w.shard = ANY (c.shards)
-  ORDER BY c.destination, c.id DESC LIMIT 1) c ON true
+  SELECT c.id, c.count FROM {schema}.cursor c
+  WHERE c.destination BETWEEN w.destination AND w.destination AND w.shard = ANY (c.shards)
+  ORDER BY c.destination DESC, c.id DESC LIMIT 1) c ON true
 WHERE l.destination = w.destination AND l.shard = w.shard
 RETURNING l.destination, l.shard::integer, l.term

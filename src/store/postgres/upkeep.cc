@@ -1,22 +1,262 @@
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+
 #include "waybill/error.h"
 
+#include "base/time_text.h"
+#include "postgres_sql.h"
+#include "store/postgres/archive_file.h"
 #include "store/postgres/database.h"
 
 namespace waybill {
 namespace {
 
+constexpr std::int64_t exact_count_max = 10'000;
+constexpr std::int64_t rows_at_once = 10'000;  // to be deleted in one transaction
+constexpr std::int64_t copies_at_once = 2'000;
+constexpr int lines_at_once = 1'000;
+// The ring has 8 slots, of which one is written and one is being emptied.
+constexpr int slots_kept = 6;
+constexpr int slots_kept_max = 7;
+
+// Longer than any log can be made for: events are kept for ever.
+constexpr std::chrono::hours for_ever{24 * 3'661};
+
+// A slot of the log that holds something (clean_slots.sql).
+struct Slot {
+  struct Holder {
+    std::string destination{};
+    std::int64_t events = 0;
+    Time oldest{};
+  };
+  std::int64_t number = 0;
+  std::string state{};
+  bool laps = false;
+  Time oldest{};
+  std::int64_t first_seq = 0;
+  std::int64_t last_seq = 0;
+  std::vector<Holder> holders{};
+  std::string other{};  // Whoever else is in it.
+};
+
+std::string seconds_text(std::chrono::seconds seconds) {
+  return std::to_string(seconds.count());
+}
+
+Count count_of(std::int64_t counted, std::int64_t estimate) {
+  if (counted <= exact_count_max) return {.value = counted};
+  return {.value = std::max(counted, estimate), .exact = false};
+}
+
+// Takes a slot out of the log as a whole, under a lock on it, in one transaction in which everything is checked once
+// more (migrations/004_upkeep.sql has the checks, so that nobody can leave them out).
 class PgUpkeep final : public Upkeep {
  public:
-  Cleaned clean(const CleanOptions& /*options*/) override { throw Error(Remedy::fix_config, "not there yet"); }
-  Anchored anchor(const Operation& /*operation*/, bool /*dry*/) override {
-    throw Error(Remedy::fix_config, "not there yet");
+  explicit PgUpkeep(PgDatabasePtr database) : database_(std::move(database)) {}
+
+  Cleaned clean(const CleanOptions& options) override;
+  Anchored anchor(const Operation& operation, bool dry) override;
+
+ private:
+  PgConnection& connection() {
+    if (!connection_) connection_ = std::make_unique<PgConnection>(database_->connect("upkeep"));
+    return *connection_;
   }
+  PgRows ask(const PgQuery& query, PgParameters parameters) {
+    const PgStatement statement{&query, std::move(parameters)};
+    return std::move(connection().transact(std::span(&statement, 1)).at(0));
+  }
+  PgQuery query(const std::string& name, std::string_view text, std::int64_t slot = 0) const {
+    const std::string sql = filled_in(text, "slot", std::to_string(slot));
+    return {fmt::format("{}_{}", name, slot), filled_in(sql, "schema", database_->options.schema)};
+  }
+
+  std::vector<Slot> slots(const CleanOptions& options, std::chrono::seconds& slot_length);
+  Count count(const Slot& slot);
+  // "emptied", "busy" or "needed".
+  std::string empty(const Slot& slot, const CleanOptions& options);
+  std::string archive_and_empty(const Slot& slot, const CleanOptions& options);
+  void archive(const Slot& slot, ArchiveFile& file);
+  void sweep(const CleanOptions& options, Cleaned& cleaned);
+
+  PgDatabasePtr database_;
+  std::unique_ptr<PgConnection> connection_;  // Made when it is needed: to anchor, no check must stand in the way.
 };
+
+void tell_holders(const std::vector<Slot>& slots, const CleanOptions& options, std::chrono::seconds slot_length,
+                  Cleaned& cleaned) {
+  std::map<std::string, Slot::Holder> holders;
+  for (const Slot& slot : slots) {
+    for (const Slot::Holder& holder : slot.holders) {
+      Slot::Holder& all = holders[holder.destination];
+      all.oldest = all.events == 0 ? holder.oldest : std::min(all.oldest, holder.oldest);
+      all.events += holder.events;
+    }
+    if (slot.laps && options.events_older_than < for_ever)
+      cleaned.held_back.push_back(
+          fmt::format("the ring has come round: slot {} still holds events of {}, and new ones; it is emptied when all "
+                      "of them are old",
+                      slot.number, to_rfc3339(slot.oldest)));
+  }
+  for (const auto& [name, holder] : holders)
+    cleaned.held_back.push_back(fmt::format(
+        "destination '{}' has not settled {}{} events that are old enough to go, the oldest of {}; run a relay "
+        "that serves it, or forget it",
+        name, holder.events, holder.events >= exact_count_max ? " or more" : "", to_rfc3339(holder.oldest)));
+  if (options.events_older_than > slots_kept_max * slot_length && options.events_older_than < for_ever)
+    cleaned.held_back.push_back(fmt::format(
+        "events are to be kept for {} s, but the log was made to be emptied after {} s: nothing can go; set a "
+        "retention of at most that",
+        options.events_older_than.count(), (slots_kept * slot_length).count()));
+}
+
+Cleaned PgUpkeep::clean(const CleanOptions& options) {
+  Cleaned cleaned;
+  std::chrono::seconds slot_length{};
+  const std::vector<Slot> found = slots(options, slot_length);
+  tell_holders(found, options, slot_length, cleaned);
+  bool emptied = false;
+  for (const Slot& slot : found) {
+    if (slot.state != "old" || !slot.holders.empty()) continue;
+    if (emptied) {  // One at a call.
+      cleaned.more = true;
+      break;
+    }
+    const Count events = count(slot);
+    if (!options.dry) {
+      const std::string result = empty(slot, options);
+      if (result == "busy")
+        cleaned.held_back.push_back(fmt::format("slot {} is in use{}{}: it is emptied when that has ended", slot.number,
+                                                slot.other.empty() ? "" : " by ", slot.other));
+      if (result != "emptied") continue;
+      emptied = true;
+    }
+    cleaned.events.value += events.value;
+    cleaned.events.exact = cleaned.events.exact && events.exact;
+  }
+  sweep(options, cleaned);
+  return cleaned;
+}
+
+std::vector<Slot> PgUpkeep::slots(const CleanOptions& options, std::chrono::seconds& slot_length) {
+  const PgRows rows = ask(query("clean_slots", postgres_sql::clean_slots),
+                          {seconds_text(options.events_older_than), std::to_string(exact_count_max)});
+  std::vector<Slot> found;
+  for (int row = 0; row < rows.size(); ++row) {
+    if (found.empty() || found.back().number != rows.integer(row, 0))
+      found.push_back({.number = rows.integer(row, 0),
+                       .state = std::string(rows.text(row, 1)),
+                       .laps = rows.boolean(row, 2),
+                       .oldest = rows.time(row, 3),
+                       .first_seq = rows.integer(row, 4),
+                       .last_seq = rows.integer(row, 5),
+                       .other = rows.null(row, 10) ? "" : std::string(rows.text(row, 10))});
+    slot_length = std::chrono::seconds(rows.integer(row, 6));
+    if (!rows.null(row, 7))
+      found.back().holders.push_back(
+          {.destination = std::string(rows.text(row, 7)), .events = rows.integer(row, 8), .oldest = rows.time(row, 9)});
+  }
+  return found;
+}
+
+Count PgUpkeep::count(const Slot& slot) {
+  const PgRows rows =
+      ask(query("clean_count", postgres_sql::clean_count, slot.number), {std::to_string(exact_count_max)});
+  return count_of(rows.integer(0, 0), rows.integer(0, 1));
+}
+
+std::string PgUpkeep::empty(const Slot& slot, const CleanOptions& options) {
+  // Most of what is undelivered is copied beforehand, a little at a time: so the lock is held for a moment only.
+  const PgQuery keep = query("keep", "SELECT {schema}.keep($1::smallint, $2::bigint)");
+  while (ask(keep, {std::to_string(slot.number), std::to_string(copies_at_once)}).integer(0, 0) > 0) continue;
+  if (!options.archive_to.empty()) return archive_and_empty(slot, options);
+  const PgRows rows = ask(query("empty", "SELECT {schema}.empty_slot($1::smallint, $2::bigint * interval '1 second')"),
+                          {std::to_string(slot.number), seconds_text(options.events_older_than)});
+  return std::string(rows.text(0, 0));
+}
+
+// Written under a lock that keeps writers out and lets relays read: nothing is added after it was read. The lock
+// against everybody is tried first, and let go of, so that nothing is written for nothing. The file is in its place
+// before the commit: after a crash in between, the slot is still full, and the next time the same file is written once
+// more.
+std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& options) {
+  PgConnection& line = connection();
+  const PgQuery lock = query("lock_slot", "SELECT {schema}.lock_slot($1::smallint, $2::boolean)");
+  const PgQuery alone = query("clean_alone", "SELECT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0))");
+  const PgQuery empty = query("empty", "SELECT {schema}.empty_slot($1::smallint, $2::bigint * interval '1 second')");
+  const std::string number = std::to_string(slot.number);
+  line.script(
+      "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on; SET LOCAL TimeZone = 'UTC'; "
+      "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; "
+      "SET LOCAL idle_in_transaction_session_timeout = '10min'; SAVEPOINT before");
+  try {
+    bool good = line.run({&lock, {number, "t"}}).boolean(0, 0);
+    line.script("ROLLBACK TO before");
+    good = good && line.run({&alone}).boolean(0, 0) && line.run({&lock, {number, "f"}}).boolean(0, 0);
+    std::string result = "busy";
+    if (good) {
+      ArchiveFile file(options.archive_to,
+                       fmt::format("{}-{:016}-{:016}.jsonl", database_->options.schema, slot.first_seq, slot.last_seq));
+      archive(slot, file);
+      file.sync();
+      result = line.run({&empty, {number, seconds_text(options.events_older_than)}}).text(0, 0);
+      if (result == "emptied") file.put_in_place();
+    }
+    line.script(result == "emptied" ? "COMMIT" : "ROLLBACK");
+    return result;
+  } catch (...) {
+    connection_.reset();  // Rolls back, if that is still to be done.
+    throw;
+  }
+}
+
+void PgUpkeep::archive(const Slot& slot, ArchiveFile& file) {
+  PgConnection& line = connection();
+  const std::string& schema = database_->options.schema;
+  line.script(filled_in(filled_in(postgres_sql::archive, "slot", std::to_string(slot.number)), "schema", schema));
+  const PgQuery fetch{"archive_fetch", fmt::format("FETCH {} FROM archive", lines_at_once)};
+  while (true) {
+    const PgRows rows = line.run({&fetch});
+    for (int row = 0; row < rows.size(); ++row) file.add_line(rows.text(row, 0));
+    if (rows.size() < lines_at_once) break;
+  }
+  line.script("CLOSE archive");
+}
+
+void PgUpkeep::sweep(const CleanOptions& options, Cleaned& cleaned) {
+  const PgQuery sweep =
+      query("sweep",
+            "SELECT dead, dedup, more FROM {schema}.sweep($1::bigint * interval '1 second', "
+            "$2::bigint * interval '1 second', $3::bigint * interval '1 second', $4::bigint, $5::boolean)");
+  const PgRows rows =
+      ask(sweep, {seconds_text(options.events_older_than), seconds_text(options.dead_older_than),
+                  seconds_text(options.dedup_older_than),
+                  std::to_string(options.dry ? exact_count_max + 1 : rows_at_once), options.dry ? "t" : "f"});
+  cleaned.dead = count_of(rows.integer(0, 0), 0);
+  cleaned.dedup = count_of(rows.integer(0, 1), 0);
+  cleaned.more = cleaned.more || rows.boolean(0, 2);
+}
+
+// The work is in SQL (migrations/004_upkeep.sql), for people to call as well. Connects without the check that would
+// stop everybody else here.
+Anchored PgUpkeep::anchor(const Operation& operation, bool dry) {
+  PgConnection line(database_->options.url, "anchor");
+  const PgQuery call =
+      query("anchor", "SELECT needed, difference, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
+  const PgRows rows = line.run(
+      {&call,
+       {dry ? "t" : "f", operation.id.to_string(), operation.by.empty() ? std::nullopt : std::optional(operation.by)}});
+  return {
+      .needed = rows.boolean(0, 0), .found = std::string(rows.text(0, 1)), .to_be_sent = {.value = rows.integer(0, 2)}};
+}
 
 }  // namespace
 
-std::unique_ptr<Upkeep> postgres_upkeep(const PgDatabasePtr& /*database*/) {
-  return std::make_unique<PgUpkeep>();
+std::unique_ptr<Upkeep> postgres_upkeep(const PgDatabasePtr& database) {
+  return std::make_unique<PgUpkeep>(database);
 }
 
 }  // namespace waybill

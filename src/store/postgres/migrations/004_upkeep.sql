@@ -1,0 +1,424 @@
+-- Keeping the log in order: slots are emptied, old rows go, and whose log this is. oldest_program: 2
+
+-- timeline: of the server's WAL; another one after a standby was promoted or a backup restored. log and born: the log's
+-- number in the catalog and the transaction that wrote this row; both survive where files are copied, neither where rows
+-- are: that is how a dump is told from a clone.
+ALTER TABLE {schema}.identity
+  ADD COLUMN timeline integer,
+  ADD COLUMN log      oid,
+  ADD COLUMN born     xid8;
+
+-- Where we are now.
+CREATE FUNCTION {schema}.here(OUT system_identifier bigint, OUT database oid, OUT timeline integer, OUT log oid)
+LANGUAGE sql STABLE AS $$
+  SELECT s.system_identifier, d.oid,
+         CASE WHEN NOT pg_is_in_recovery()
+              THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer END,
+         '{schema}.event'::regclass::oid
+  FROM pg_control_system() s, pg_database d WHERE d.datname = current_database()
+$$;
+
+UPDATE {schema}.identity i SET timeline = h.timeline, log = h.log, born = pg_current_xact_id() FROM {schema}.here() h
+WHERE i.system_identifier = h.system_identifier AND i.database = h.database;
+
+-- A transaction's number in full: the last one up to `present` that ends in these 32 bits.
+CREATE FUNCTION {schema}.full_xid(number bigint, present xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT (number + (present::text::bigint - number) / 4294967296 * 4294967296)::text::xid8
+$$;
+
+-- Was a row written here, since rows were copied here? Those that were copied were all written by one transaction, the
+-- boundary; those written here say so themselves, or a little less where there was a savepoint. boundary: none, if nothing
+-- was copied.
+CREATE FUNCTION {schema}.written_since(boundary xid8, xid xid8, written bigint, present xid8)
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT boundary IS NOT NULL AND xid >= boundary AND xid <= {schema}.full_xid(written, present)
+$$;
+
+-- A standby took over, and whoever asks has said that this is expected.
+CREATE FUNCTION {schema}.note_timeline() RETURNS void LANGUAGE sql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  UPDATE {schema}.identity i SET timeline = h.timeline, born = pg_current_xact_id() FROM {schema}.here() h
+  WHERE i.system_identifier = h.system_identifier AND i.database = h.database AND i.timeline <> h.timeline
+$$;
+
+ALTER TABLE {schema}.operation DROP CONSTRAINT operation_kind_check;
+ALTER TABLE {schema}.operation ADD CONSTRAINT operation_kind_check
+  CHECK (kind IN ('redrive', 'dismiss', 'edit', 'pause', 'resume', 'rewind', 'forget', 'anchor'));
+
+-- How far the log was emptied: whoever keeps a place of his own before it has missed something.
+CREATE TABLE {schema}.cleaned (
+  one boolean PRIMARY KEY DEFAULT true CHECK (one),
+  xid xid8 NOT NULL,
+  seq bigint NOT NULL,
+  at  timestamptz NOT NULL
+);
+
+CREATE INDEX dedup_by_time ON {schema}.dedup (created_at);
+CREATE INDEX attempt_by_time ON {schema}.attempt (at);
+
+-- Where each destination is in each shard. An event is settled there if it is visible in `settled`, or visible in
+-- `walking` with a seq up to `upto`. "BETWEEN" and not "=": else the order is that of id alone, and the planner walks back
+-- through the rows of all destinations for one that has been quiet.
+CREATE VIEW {schema}.place AS
+SELECT l.destination, l.shard, coalesce(c.settled, '3:3:') AS settled, c.walking, c.upto, c.id AS cursor, c.settled_at
+FROM {schema}.lease l
+LEFT JOIN LATERAL (
+  SELECT c.* FROM {schema}.cursor c
+  WHERE c.destination BETWEEN l.destination AND l.destination AND l.shard = ANY (c.shards)
+  ORDER BY c.destination DESC, c.id DESC LIMIT 1) c ON true;
+
+-- The slots that hold something. Age is told by the events, not by the clock's laps: so a slot into which the clock came
+-- again before it was emptied is as young as the youngest in it. state: 'written' (the clock is in it, or about to be),
+-- 'young', or 'old'. laps: it holds events of more than one.
+CREATE FUNCTION {schema}.slots(
+  older_than interval, OUT slot smallint, OUT first_seq bigint, OUT last_seq bigint, OUT last_xid xid8,
+  OUT oldest timestamptz, OUT newest timestamptz, OUT state text, OUT laps boolean)
+RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+  now timestamptz := clock_timestamp();
+  seconds bigint;
+  shards smallint;
+  soon bigint;
+BEGIN
+  SELECT i.slot_seconds, i.shards INTO seconds, shards FROM {schema}.identity i;
+  soon := least(seconds / 8, 600);
+  FOR number IN 0..7 LOOP
+    EXECUTE format($q$
+      SELECT min(f.seq), max(l.seq), min(f.created_at), max(l.created_at)
+      FROM generate_series(0, $1 - 1) AS s (shard)
+      CROSS JOIN LATERAL (SELECT e.seq, e.created_at FROM {schema}.event_%1$s e
+                          WHERE e.shard = s.shard ORDER BY e.shard, e.seq LIMIT 1) f
+      CROSS JOIN LATERAL (SELECT e.seq, e.created_at FROM {schema}.event_%1$s e
+                          WHERE e.shard = s.shard ORDER BY e.shard DESC, e.seq DESC LIMIT 1) l $q$, number)
+    INTO first_seq, last_seq, oldest, newest USING shards;
+    CONTINUE WHEN first_seq IS NULL;
+    EXECUTE format($q$
+      SELECT x.xid FROM generate_series(0, $1 - 1) AS s (shard)
+      CROSS JOIN LATERAL (SELECT e.xid FROM {schema}.event_%1$s e
+                          WHERE e.shard = s.shard ORDER BY e.shard DESC, e.xid DESC, e.seq DESC LIMIT 1) x
+      ORDER BY x.xid DESC LIMIT 1 $q$, number)
+    INTO last_xid USING shards;
+    slot := number;
+    laps := newest - oldest > make_interval(secs => 2 * seconds);
+    state := CASE WHEN number IN ((extract(epoch FROM now)::bigint / seconds) % 8,
+                                  ((extract(epoch FROM now)::bigint + soon) / seconds) % 8) THEN 'written'
+                  WHEN newest > now - slots.older_than THEN 'young'
+                  ELSE 'old' END;
+    laps := laps OR (state = 'written' AND oldest < now - make_interval(secs => 2 * seconds));
+    RETURN NEXT;
+  END LOOP;
+END $$;
+
+-- Who has not settled all of a slot, and how many events of it, about: `most` a shard at most.
+CREATE FUNCTION {schema}.holding(
+  slot smallint, most bigint, OUT destination text, OUT events bigint, OUT oldest timestamptz)
+RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+BEGIN
+  RETURN QUERY EXECUTE format($q$
+    SELECT p.destination, sum(h.events)::bigint, min(h.oldest)
+    FROM {schema}.place p
+    CROSS JOIN LATERAL (
+      SELECT count(*) AS events, min(e.created_at) AS oldest FROM (
+        (SELECT e.created_at FROM {schema}.event_%1$s e
+         WHERE e.shard = p.shard AND e.xid >= pg_snapshot_xmax(p.settled)
+           AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))
+         ORDER BY e.xid, e.seq LIMIT $1)
+        UNION ALL
+        (SELECT late.created_at FROM pg_snapshot_xip(p.settled) AS x (xid)
+         CROSS JOIN LATERAL (
+           SELECT e.created_at FROM {schema}.event_%1$s e
+           WHERE e.shard = p.shard AND (e.xid, e.seq) >= (x.xid, 0) AND (e.xid, e.seq) <= (x.xid, 9223372036854775807)
+             AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))
+           ORDER BY e.xid, e.seq LIMIT $1) late)
+      ) e) h
+    WHERE h.events > 0 GROUP BY p.destination ORDER BY p.destination $q$, holding.slot) USING holding.most;
+END $$;
+
+-- Copies events of a slot that are undelivered somewhere, `most` at most, to where they are found without it. Returns how
+-- many.
+CREATE FUNCTION {schema}.keep(slot smallint, most bigint) RETURNS bigint LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  copied bigint;
+BEGIN
+  -- Under the lock of whoever calls: nothing may be planned anew by what the statistics happen to say.
+  PERFORM set_config('jit', 'off', true), set_config('enable_seqscan', 'off', true),
+          set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true);
+  EXECUTE format($q$
+    INSERT INTO {schema}.kept
+    SELECT e.*
+    FROM {schema}.slots(interval '0') s
+    CROSS JOIN {schema}.destination d
+    CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,dead,dismissed}'::text[]) AS t (standing)
+    JOIN {schema}.undelivered u ON u.destination = d.name AND u.standing = t.standing
+                               AND u.seq BETWEEN s.first_seq AND s.last_seq
+    JOIN {schema}.event_%1$s e ON e.shard = u.shard AND e.seq = u.seq
+    WHERE s.slot = $1 AND NOT EXISTS (SELECT FROM {schema}.kept k WHERE k.shard = u.shard AND k.seq = u.seq)
+    LIMIT $2
+    ON CONFLICT DO NOTHING $q$, keep.slot) USING keep.slot, keep.most;
+  GET DIAGNOSTICS copied = ROW_COUNT;
+  RETURN copied;
+END $$;
+
+-- Locks a slot against writers, or against everybody; false if that cannot be had within 100 ms, since whoever comes
+-- behind us in the queue for it waits as well.
+CREATE FUNCTION {schema}.lock_slot(slot smallint, alone boolean) RETURNS boolean LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  PERFORM set_config('lock_timeout', '100ms', true);
+  EXECUTE format('LOCK TABLE ONLY {schema}.event_%s IN %s MODE', lock_slot.slot,
+                 CASE WHEN lock_slot.alone THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE' END);
+  RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN false;
+END $$;
+
+-- Empties a slot if all in it is old, settled everywhere, and kept where it is undelivered. What is checked is checked
+-- under the lock, in statements that began after it was had: what a late transaction has committed meanwhile counts.
+-- Operations that move a cursor back wait, and are waited for. Returns 'emptied', 'busy', or 'needed'.
+CREATE FUNCTION {schema}.empty_slot(slot smallint, older_than interval) RETURNS text LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  candidate record;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE invalid_transaction_state
+      USING MESSAGE = 'a slot is emptied under READ COMMITTED only: otherwise late events would be overlooked';
+  END IF;
+  IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)) THEN
+    RETURN 'busy';
+  END IF;
+  PERFORM set_config('lock_timeout', '100ms', true);
+  BEGIN
+    PERFORM FROM {schema}.destination d ORDER BY d.name FOR SHARE;
+  EXCEPTION WHEN lock_not_available THEN
+    RETURN 'busy';
+  END;
+  IF NOT {schema}.lock_slot(empty_slot.slot, true) THEN
+    RETURN 'busy';
+  END IF;
+  SELECT s.* INTO candidate FROM {schema}.slots(empty_slot.older_than) s WHERE s.slot = empty_slot.slot;
+  IF candidate.state IS DISTINCT FROM 'old' OR EXISTS (SELECT FROM {schema}.holding(empty_slot.slot, 1)) THEN
+    RETURN 'needed';
+  END IF;
+  PERFORM {schema}.keep(empty_slot.slot, 9223372036854775807);
+  INSERT INTO {schema}.cleaned AS c (xid, seq, at) VALUES (candidate.last_xid, candidate.last_seq, clock_timestamp())
+  ON CONFLICT (one) DO UPDATE
+  SET xid = CASE WHEN c.xid > excluded.xid THEN c.xid ELSE excluded.xid END, seq = greatest(c.seq, excluded.seq),
+      at = excluded.at;
+  EXECUTE format('TRUNCATE ONLY {schema}.event_%s', empty_slot.slot);
+  RETURN 'emptied';
+END $$;
+
+-- Removes old rows besides the log, `most` of each kind at most: dedup keys; dead letters, and what is dismissed or has
+-- expired, unless it blocks its key; copies of events that nobody refers to; attempts; rows of the cursor from before
+-- everything in the log, but never the newest of a shard; operations. dry: counts.
+CREATE FUNCTION {schema}.sweep(
+  events_older_than interval, dead_older_than interval, dedup_older_than interval, most bigint, dry boolean,
+  OUT dead bigint, OUT dedup bigint, OUT more boolean)
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  now timestamptz := clock_timestamp();
+  history timestamptz;
+  newest bigint[];
+  rows bigint;
+BEGIN
+  IF sweep.dry THEN
+    SELECT count(*) INTO dedup FROM (
+      SELECT FROM {schema}.dedup d WHERE d.created_at < now - sweep.dedup_older_than ORDER BY d.created_at
+      LIMIT sweep.most) d;
+    SELECT count(*) INTO dead FROM (
+      SELECT FROM {schema}.destination d CROSS JOIN unnest('{dead,dismissed,expired}'::text[]) AS t (standing)
+      JOIN {schema}.undelivered u ON u.destination = d.name AND u.standing = t.standing
+      WHERE u.since < now - sweep.dead_older_than AND NOT u.blocks LIMIT sweep.most) u;
+    more := false;
+    RETURN;
+  END IF;
+  IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)) THEN
+    dead := 0;
+    dedup := 0;
+    more := false;
+    RETURN;
+  END IF;
+  DELETE FROM {schema}.dedup d
+  WHERE d.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.dedup o WHERE o.created_at < now - sweep.dedup_older_than
+    ORDER BY o.created_at LIMIT sweep.most FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS dedup = ROW_COUNT;
+  DELETE FROM {schema}.undelivered u
+  USING (SELECT o.destination, o.shard, o.seq
+         FROM {schema}.destination d CROSS JOIN unnest('{dead,dismissed,expired}'::text[]) AS t (standing)
+         JOIN {schema}.undelivered o ON o.destination = d.name AND o.standing = t.standing
+         WHERE o.since < now - sweep.dead_older_than AND NOT o.blocks LIMIT sweep.most
+         FOR UPDATE OF o SKIP LOCKED) o
+  WHERE u.destination = o.destination AND u.shard = o.shard AND u.seq = o.seq;
+  GET DIAGNOSTICS dead = ROW_COUNT;
+  more := greatest(dedup, dead) >= sweep.most;
+  DELETE FROM {schema}.kept k
+  USING (SELECT o.shard, o.seq FROM {schema}.kept o
+         WHERE o.created_at < now - sweep.events_older_than
+           AND NOT EXISTS (SELECT FROM {schema}.destination d
+                           JOIN {schema}.undelivered u ON u.destination = d.name AND u.shard = o.shard AND u.seq = o.seq)
+         LIMIT sweep.most) o
+  WHERE k.shard = o.shard AND k.seq = o.seq;
+  GET DIAGNOSTICS rows = ROW_COUNT;
+  more := more OR rows >= sweep.most;
+  DELETE FROM {schema}.attempt a
+  WHERE a.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.attempt o
+    WHERE o.at < now - sweep.events_older_than
+      AND NOT EXISTS (SELECT FROM {schema}.undelivered u
+                      WHERE u.destination = o.destination AND u.shard = o.shard AND u.seq = o.seq)
+    ORDER BY o.at LIMIT sweep.most));
+  GET DIAGNOSTICS rows = ROW_COUNT;
+  more := more OR rows >= sweep.most;
+  SELECT least(min(s.oldest), now - sweep.events_older_than) INTO history FROM {schema}.slots(interval '0') s;
+  newest := ARRAY(SELECT p.cursor FROM {schema}.place p WHERE p.cursor IS NOT NULL);
+  -- The first rows by number, of which those of quiet shards stay: at most one for each shard.
+  DELETE FROM {schema}.cursor c
+  USING (SELECT o.id FROM {schema}.destination d
+         CROSS JOIN LATERAL (SELECT o.id, o.settled_at FROM {schema}.cursor o WHERE o.destination = d.name
+                             ORDER BY o.destination, o.id LIMIT sweep.most + 256) o
+         WHERE o.settled_at < history AND o.id <> ALL (newest) LIMIT sweep.most) o
+  WHERE c.id = o.id;
+  GET DIAGNOSTICS rows = ROW_COUNT;
+  more := more OR rows >= sweep.most;
+  DELETE FROM {schema}.operation o
+  WHERE o.id = ANY (ARRAY(SELECT p.id FROM {schema}.operation p WHERE p.at < now - sweep.dead_older_than
+                          ORDER BY p.at LIMIT sweep.most));
+END $$;
+
+-- After a restore, a copy, an upgrade, a promotion: makes this the log's own place, so that relays trust it; destinations
+-- are paused, so that a copy sends nothing by itself. For whoever owns the tables.
+--
+-- Cursors are snapshots, and whether one sees an event is arithmetic on stored numbers: where all that was stored before
+-- is below the numbers that this server gives out, cursors stay as they are. Otherwise (a dump restored into a younger
+-- server) events get new numbers below all of its own: one for each set of cursors that see an event, of which there are
+-- few; and cursors are rewritten to see the same events as before. What was written here since the rows were copied keeps
+-- its number, and is seen by none: so nothing is lost, and what was settled stays settled. The cursors' history goes.
+--
+-- events: what is still to be sent, to all destinations together.
+CREATE FUNCTION {schema}.anchor(
+  dry boolean DEFAULT true, operation uuid DEFAULT NULL, by text DEFAULT NULL,
+  OUT needed boolean, OUT difference text, OUT events bigint)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+  was record;
+  here record;
+  copied_rows boolean;       -- rather than files: what is stored here was written by other transactions than it says
+  boundary xid8;             -- What was written here since the rows were copied has numbers from here on.
+  renumber boolean;
+BEGIN
+  IF current_setting('transaction_isolation') <> 'read committed' THEN
+    RAISE invalid_transaction_state USING MESSAGE = 'anchor runs under READ COMMITTED only';
+  END IF;
+  PERFORM set_config('synchronous_commit', 'on', true);
+  IF NOT anchor.dry THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended('{schema} clean', 0));
+    LOCK TABLE {schema}.event IN SHARE ROW EXCLUSIVE MODE;
+    PERFORM FROM {schema}.lease l ORDER BY l.destination, l.shard FOR UPDATE;
+  END IF;
+
+  SELECT i.*, i.xmin::text::bigint AS written INTO was FROM {schema}.identity i;
+  SELECT h.* INTO here FROM {schema}.here() h;
+  copied_rows := was.log IS DISTINCT FROM here.log OR was.born IS NULL
+                 OR was.born::text::bigint % 4294967296 <> was.written;
+  boundary := CASE WHEN copied_rows THEN {schema}.full_xid(was.written, pg_snapshot_xmax(pg_current_snapshot())) END;
+  renumber := EXISTS (
+    SELECT FROM {schema}.destination d
+    CROSS JOIN LATERAL (SELECT c.hi FROM {schema}.cursor c WHERE c.destination = d.name
+                        ORDER BY c.destination DESC, c.hi DESC LIMIT 1) c
+    WHERE c.hi > coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot()))));
+  renumber := renumber OR EXISTS (
+    SELECT FROM generate_series(0, was.shards - 1) AS s (shard)
+    CROSS JOIN LATERAL (
+      SELECT FROM {schema}.event e
+      WHERE e.shard = s.shard AND e.xid >= coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
+        AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
+      LIMIT 1) e);
+
+  difference := concat_ws('; ',
+    CASE WHEN was.system_identifier <> here.system_identifier THEN 'another cluster' END,
+    CASE WHEN was.system_identifier = here.system_identifier AND was.database <> here.database
+         THEN 'another database' END,
+    CASE WHEN was.system_identifier = here.system_identifier AND was.timeline <> here.timeline
+         THEN format('timeline %s instead of %s: a standby was promoted, or a backup restored',
+                     here.timeline, was.timeline) END,
+    CASE WHEN was.system_identifier = here.system_identifier AND was.database = here.database AND copied_rows
+         THEN 'the tables were restored from a dump' END,
+    CASE WHEN renumber THEN 'transaction numbers that this server has not come to yet' END);
+  needed := difference <> '';
+  SELECT count(*) INTO events FROM {schema}.event e JOIN {schema}.place p ON p.shard = e.shard
+  WHERE {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
+     OR NOT (pg_visible_in_snapshot(e.xid, p.settled)
+             OR (p.walking IS NOT NULL AND e.seq <= p.upto AND pg_visible_in_snapshot(e.xid, p.walking)));
+  events := events + (SELECT count(*) FROM {schema}.undelivered u
+                      WHERE u.standing IN ('retrying', 'blocked', 'scheduled'));
+  IF anchor.dry OR NOT needed THEN
+    RETURN;
+  END IF;
+
+  IF renumber THEN
+    -- Which cursors see it, for each transaction of old: two letters for each destination, settled and walking.
+    CREATE TEMP TABLE waybill_anchor ON COMMIT DROP AS
+    SELECT t.shard, t.xid, t.seen, 3 + dense_rank() OVER (PARTITION BY t.shard ORDER BY t.seen) AS number
+    FROM (
+      SELECT t.shard, t.xid,
+             string_agg(CASE WHEN pg_visible_in_snapshot(t.xid, p.settled) THEN 's' ELSE '-' END
+                        || CASE WHEN pg_visible_in_snapshot(t.xid, p.walking) THEN 'w' ELSE '-' END, ''
+                        ORDER BY p.destination) AS seen
+      FROM (SELECT DISTINCT e.shard, e.xid FROM {schema}.event e
+            WHERE NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))) t
+      LEFT JOIN {schema}.place p ON p.shard = t.shard
+      GROUP BY t.shard, t.xid) t;
+    CREATE TEMP TABLE waybill_anchor_place ON COMMIT DROP AS
+    SELECT p.*, c.floor, c.ceiling,
+           row_number() OVER (PARTITION BY p.shard ORDER BY p.destination) AS place,
+           1 + coalesce((SELECT max(a.number) FROM pg_temp.waybill_anchor a WHERE a.shard = p.shard), 3) AS next
+    FROM {schema}.place p LEFT JOIN {schema}.cursor c ON c.id = p.cursor;
+    UPDATE {schema}.event e SET xid = a.number::text::xid8 FROM pg_temp.waybill_anchor a
+    WHERE e.shard = a.shard AND e.xid = a.xid
+      AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())));
+    UPDATE {schema}.kept k SET xid = '3';
+    DELETE FROM {schema}.cursor;
+    INSERT INTO {schema}.cursor (destination, shards, settled, walking, upto, floor, ceiling, hi, count)
+    SELECT p.destination, ARRAY[p.shard], s.settled, s.walking, p.upto, p.floor, p.ceiling,
+           pg_snapshot_xmax(coalesce(s.walking, s.settled)), 0
+    FROM pg_temp.waybill_anchor_place p
+    CROSS JOIN LATERAL (
+      SELECT format('%s:%s:%s', coalesce(min(n.number) FILTER (WHERE n.settled), e.next), e.next,
+                    string_agg(n.number::text, ',' ORDER BY n.number) FILTER (WHERE n.settled))::pg_snapshot AS settled,
+             CASE WHEN p.walking IS NOT NULL THEN
+               format('%s:%s:%s', coalesce(min(n.number) FILTER (WHERE n.walking), e.next), e.next,
+                      string_agg(n.number::text, ',' ORDER BY n.number) FILTER (WHERE n.walking))::pg_snapshot
+             END AS walking
+      FROM (SELECT p.next) e
+      LEFT JOIN (SELECT DISTINCT a.number, substr(a.seen, 2 * p.place::integer - 1, 1) = '-' AS settled,
+                        substr(a.seen, 2 * p.place::integer, 1) = '-' AS walking
+                 FROM pg_temp.waybill_anchor a WHERE a.shard = p.shard) n ON true
+      GROUP BY e.next) s
+    WHERE p.cursor IS NOT NULL;
+    INSERT INTO {schema}.cleaned AS c (xid, seq, at)
+    VALUES (pg_current_xact_id(), coalesce((SELECT max(e.seq) FROM {schema}.event e), 0), clock_timestamp())
+    ON CONFLICT (one) DO UPDATE SET xid = excluded.xid, seq = excluded.seq, at = excluded.at;
+  END IF;
+  PERFORM setval('{schema}.event_seq_seq', m.seq)
+  FROM (SELECT max(e.seq) AS seq FROM {schema}.event e) m, {schema}.event_seq_seq s WHERE m.seq > s.last_value;
+
+  -- Relays that are still at it find their leases gone.
+  UPDATE {schema}.lease l SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL;
+  DELETE FROM {schema}.relay;
+  UPDATE {schema}.destination d SET paused = true, changes = d.changes + 1;
+  UPDATE {schema}.identity i
+  SET system_identifier = here.system_identifier, database = here.database, timeline = here.timeline, log = here.log,
+      born = pg_current_xact_id();
+  INSERT INTO {schema}.operation (id, kind, by, login, destination, details, events)
+  VALUES (coalesce(anchor.operation, {schema}.new_id()), 'anchor', coalesce(anchor.by, session_user), session_user, '',
+          jsonb_build_object('difference', difference, 'renumbered', renumber), anchor.events)
+  ON CONFLICT DO NOTHING;
+  PERFORM pg_notify('{schema}_leases', '');
+END $$;

@@ -1,0 +1,186 @@
+-- The outbox as a table with one row for each event, for eyes and queries that know it so. oldest_program: 2
+--
+-- outbox, outbox_events and email_outbox have the columns and the words of common outbox tables; docs/seeds-words.md has
+-- the mapping. published: delivered everywhere it goes. Where an event is undelivered at several destinations, the worst
+-- counts. What cannot match is not looked at: "published = FALSE" never reads what is published.
+
+-- Events that are not settled somewhere, and undelivered nowhere: above the least end of the places of their shard, or of
+-- a transaction that was open there. A function, since it brings the settings under which it finds them by their index
+-- whatever the statistics say: planned as part of a query it read the whole log.
+CREATE FUNCTION {schema}.unsettled() RETURNS SETOF {schema}.event LANGUAGE sql STABLE ROWS 1000
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+SET enable_mergejoin = off SET jit = off AS $$
+  WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p),
+  lane AS MATERIALIZED (
+    SELECT s.shard::smallint AS shard, coalesce(
+             (SELECT pg_snapshot_xmax(p.settled) FROM place p WHERE p.shard = s.shard
+              ORDER BY pg_snapshot_xmax(p.settled) LIMIT 1), '3') AS base
+    FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS s (shard)),
+  late AS MATERIALIZED (
+    SELECT DISTINCT p.shard, x.xid FROM place p CROSS JOIN LATERAL pg_snapshot_xip(p.settled) AS x (xid)
+    JOIN lane l ON l.shard = p.shard WHERE x.xid < l.base)
+  SELECT e.* FROM (
+    SELECT e.* FROM lane l
+    CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.shard = l.shard AND e.xid >= l.base
+                        ORDER BY e.xid, e.seq) e
+    UNION ALL
+    SELECT e.* FROM late l
+    CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e
+                        WHERE e.shard = l.shard AND (e.xid, e.seq) >= (l.xid, 0)
+                          AND (e.xid, e.seq) <= (l.xid, 9223372036854775807)
+                        ORDER BY e.xid, e.seq) e
+  ) e
+  WHERE (NOT EXISTS (SELECT FROM place)
+         OR EXISTS (SELECT FROM place p
+                    WHERE p.shard = e.shard AND NOT pg_visible_in_snapshot(e.xid, p.settled)
+                      AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))))
+    AND NOT EXISTS (SELECT FROM {schema}.destination d
+                    JOIN {schema}.undelivered u ON u.destination = d.name AND u.shard = e.shard AND u.seq = e.seq)
+$$;
+
+-- Every event and how it stands: 'pending', 'published', or as in `undelivered`.
+CREATE VIEW {schema}.standing AS
+SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload, e.metadata,
+       e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key,
+       false AS published, NULL::timestamptz AS published_at, 'pending' AS standing, false AS sending, 0 AS attempts,
+       NULL::timestamptz AS due, NULL::timestamptz AS last_attempt_at, NULL::timestamptz AS failed_at, NULL::text AS error
+FROM {schema}.unsettled() e
+UNION ALL
+SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version,
+       coalesce(u.payload, e.payload), e.metadata, coalesce(u.headers, e.headers), e.routing_key, e.schema_id,
+       e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key, false, NULL, u.standing, u.sending > 0,
+       u.attempts, CASE WHEN u.standing IN ('retrying', 'blocked', 'scheduled') THEN u.due END,
+       (SELECT max(a.at) FROM {schema}.attempt a
+        WHERE a.shard = u.shard AND a.seq = u.seq AND a.destination = u.destination),
+       CASE WHEN u.attempts > 0 OR u.standing IN ('expired', 'dead') THEN u.since END, nullif(u.error, '')
+FROM (
+  SELECT DISTINCT ON (u.shard, u.seq) u.* FROM {schema}.undelivered u
+  ORDER BY u.shard, u.seq, array_position('{dead,held,expired,retrying,blocked,scheduled,dismissed}', u.standing),
+           u.destination
+) u
+CROSS JOIN LATERAL (
+  SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload,
+         e.metadata, e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at,
+         e.attempts_max, e.dedup_key
+  FROM {schema}.event e WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq
+  UNION ALL
+  SELECT k.seq, k.shard, k.id, k.tenant, k.topic, k.type, k.aggregate_type, k.aggregate_id, k.version, k.payload,
+         k.metadata, k.headers, k.routing_key, k.schema_id, k.schema_version, k.occurred_at, k.created_at,
+         k.attempts_max, k.dedup_key
+  FROM {schema}.kept k WHERE k.shard = u.shard AND k.seq = u.seq
+  LIMIT 1) e
+UNION ALL
+(WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p)
+SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload, e.metadata,
+       e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key,
+       true,
+       (SELECT max(s.settled_at) FROM {schema}.destination d
+        CROSS JOIN LATERAL (
+          SELECT c.settled_at FROM {schema}.cursor c
+          WHERE c.destination = d.name AND c.hi > e.xid AND e.shard = ANY (c.shards)
+            AND (pg_visible_in_snapshot(e.xid, c.settled)
+                 OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)))
+          ORDER BY c.destination, c.hi, c.id LIMIT 1) s),
+       'published', false, 0, NULL, NULL, NULL, NULL
+FROM {schema}.event e
+WHERE EXISTS (SELECT FROM place)
+  AND NOT EXISTS (SELECT FROM place p
+                  WHERE p.shard = e.shard AND NOT pg_visible_in_snapshot(e.xid, p.settled)
+                    AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking)))
+  AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq));
+
+CREATE VIEW {schema}.outbox AS
+SELECT s.id, s.tenant AS tenant_id, s.aggregate_id, s.aggregate_type, s.topic, coalesce(s.type, s.topic) AS event_type,
+       s.payload AS event_data, s.payload, s.metadata, s.metadata AS event_metadata,
+       coalesce(s.occurred_at, s.created_at) AS occurred_at, s.created_at, s.published_at, s.published,
+       s.attempts AS retry_count,
+       CASE WHEN s.sending THEN 'PUBLISHING'
+            ELSE CASE s.standing WHEN 'pending' THEN 'NEW' WHEN 'published' THEN 'SENT' WHEN 'blocked' THEN 'NEW'
+                                 WHEN 'scheduled' THEN 'NEW' WHEN 'retrying' THEN 'FAILED' WHEN 'held' THEN 'FAILED'
+                                 WHEN 'dismissed' THEN 'DISMISSED' ELSE 'DEAD' END END AS status,
+       s.due AS retry_after, s.error AS error_message, s.routing_key, s.schema_id, coalesce(s.schema_version, 1) AS schema_version
+FROM {schema}.standing s;
+
+CREATE VIEW {schema}.outbox_events AS
+SELECT s.id, s.aggregate_id, s.aggregate_type, coalesce(s.type, s.topic) AS event_type, s.payload AS event_data,
+       s.metadata,
+       CASE s.standing WHEN 'published' THEN 'published' WHEN 'retrying' THEN 'failed' WHEN 'held' THEN 'failed'
+                       WHEN 'dead' THEN 'dead_letter' WHEN 'expired' THEN 'dead_letter' WHEN 'dismissed' THEN 'dismissed'
+                       ELSE 'pending' END AS status,
+       s.version, s.created_at, s.published_at, s.failed_at, s.attempts AS retry_count, s.attempts_max AS max_retries,
+       s.error AS last_error, s.due AS next_retry_at
+FROM {schema}.standing s;
+
+CREATE VIEW {schema}.email_outbox AS
+SELECT s.id, s.aggregate_id AS memo_id, coalesce(s.type, s.topic) AS event_type, s.payload,
+       coalesce(s.payload ->> 'recipient_email', s.metadata ->> 'recipient_email', s.headers ->> 'recipient_email',
+                s.payload ->> 'to', s.headers ->> 'to') AS recipient_email,
+       s.topic AS notification_type,
+       CASE WHEN s.sending THEN 'SENDING'
+            ELSE CASE s.standing WHEN 'published' THEN 'SENT' WHEN 'dead' THEN 'FAILED' WHEN 'expired' THEN 'FAILED'
+                                 WHEN 'held' THEN 'FAILED' WHEN 'dismissed' THEN 'DISMISSED'
+                                 ELSE 'PENDING' END END AS status,
+       s.attempts AS retry_count, s.last_attempt_at, s.published_at AS sent_at, s.error AS error_message,
+       s.dedup_key AS idempotency_key, s.created_at AS meta_created_at,
+       coalesce(s.last_attempt_at, s.published_at) AS meta_updated_at
+FROM {schema}.standing s;
+
+-- Says what to do instead. Before the statement, so that it says so also where nothing would match, and at once.
+CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  RAISE feature_not_supported USING
+    MESSAGE = format('%s.%s shows the log and cannot be written to', TG_TABLE_SCHEMA, TG_TABLE_NAME),
+    HINT = CASE TG_OP
+      WHEN 'INSERT' THEN 'SELECT {schema}.enqueue(''topic'', ''{…}'', aggregate_type => …, aggregate_id => …);'
+      WHEN 'UPDATE' THEN 'To send again what has failed: SELECT {schema}.redrive(''destination'', ids => ''{…}''); to mend '
+        'it first: SELECT {schema}.edit(''destination'', ''id'', payload => …); to give it up: {schema}.dismiss(…).'
+      ELSE 'What is old and published goes by itself; now: waybill clean. To give up a dead letter: '
+        'SELECT {schema}.dismiss(''destination'', ids => ''{…}'');' END;
+END $$;
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['outbox', 'outbox_events', 'email_outbox'] LOOP
+    EXECUTE format('CREATE TRIGGER refuse BEFORE INSERT OR UPDATE OR DELETE ON {schema}.%I FOR EACH STATEMENT '
+                   'EXECUTE FUNCTION {schema}.refuse()', name);
+    EXECUTE format('CREATE TRIGGER refuse_row INSTEAD OF INSERT OR UPDATE OR DELETE ON {schema}.%I FOR EACH ROW '
+                   'EXECUTE FUNCTION {schema}.refuse()', name);
+  END LOOP;
+END $$;
+
+-- How many events a destination has before it, exact up to 10,000, and how old the oldest is. What its rules will not send
+-- counts: only the relay knows them. Beyond, an estimate: what was written since the first of them.
+CREATE FUNCTION {schema}.pending(destination text, OUT events bigint, OUT exact boolean, OUT oldest timestamptz)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+DECLARE
+  lane record;
+  counted record;
+  ahead bigint := 0;
+  last bigint := (SELECT s.last_value FROM {schema}.event_seq_seq s);
+BEGIN
+  events := 0;
+  exact := true;
+  FOR lane IN SELECT p.* FROM {schema}.place p WHERE p.destination = pending.destination LOOP
+    SELECT count(*) AS events, min(e.seq) AS first, min(e.created_at) AS oldest INTO counted FROM (
+      (SELECT e.seq, e.created_at FROM {schema}.event e
+       WHERE e.shard = lane.shard AND e.xid >= pg_snapshot_xmax(lane.settled)
+         AND (lane.walking IS NULL OR e.seq > lane.upto OR NOT pg_visible_in_snapshot(e.xid, lane.walking))
+       ORDER BY e.xid, e.seq LIMIT 10001)
+      UNION ALL
+      (SELECT late.seq, late.created_at FROM pg_snapshot_xip(lane.settled) AS x (xid)
+       CROSS JOIN LATERAL (
+         SELECT e.seq, e.created_at FROM {schema}.event e
+         WHERE e.shard = lane.shard AND (e.xid, e.seq) >= (x.xid, 0) AND (e.xid, e.seq) <= (x.xid, 9223372036854775807)
+           AND (lane.walking IS NULL OR e.seq > lane.upto OR NOT pg_visible_in_snapshot(e.xid, lane.walking))
+         ORDER BY e.xid, e.seq LIMIT 10001) late)) e;
+    events := events + counted.events;
+    ahead := ahead + coalesce(last - counted.first + 1, 0);
+    oldest := least(oldest, counted.oldest);
+  END LOOP;
+  IF events > 10000 THEN
+    exact := false;
+    events := greatest(events, ahead / (SELECT i.shards FROM {schema}.identity i));
+  END IF;
+END $$;

@@ -1,0 +1,339 @@
+// A log that finds itself on another server: restored, copied, promoted. It is noticed, and goes on without a loss.
+
+#include <future>
+#include <set>
+
+#include "postgres/postgres_fixture.h"
+#include "support/child_process.h"
+
+namespace waybill {
+namespace {
+
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+TmpPostgres& young_server() {
+  static TmpPostgres server;
+  return server;
+}
+
+TmpPostgres& old_server() {
+  static TmpPostgres server;
+  static const bool aged = [] {
+    Sql(server.url("postgres")).burn(30'000);
+    return true;
+  }();
+  (void)aged;
+  return server;
+}
+
+// What the error says, if it cannot be read.
+std::string refusal(Store& store) {
+  try {
+    Reader(store).leave();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+std::set<std::string> names_in(const std::vector<Reader::Seen>& events) {
+  std::set<std::string> names;
+  for (const auto& event : events) names.insert(event.name);
+  EXPECT_EQ(names.size(), events.size()) << "something came twice";
+  return names;
+}
+
+// Of each key, names in the order in which they were written.
+void expect_order(const std::vector<Reader::Seen>& events) {
+  std::map<std::string, int> last;
+  for (const auto& event : events) {
+    const int number = std::stoi(event.name.substr(event.name.find('/') + 1));
+    EXPECT_GT(number, last[event.key]) << event.name;
+    last[event.key] = number;
+  }
+}
+
+class AnchorTest : public PostgresTest {
+ protected:
+  explicit AnchorTest(TmpPostgres& the_server = TmpPostgres::shared()) : PostgresTest(4, the_server) {
+    app.burn(5'000);
+  }
+
+  void write(Sql& sql, int count) {
+    for (int i = 0; i < count; ++i) {
+      const std::string key = "k" + std::to_string(next_ % 7);
+      put(sql, key + "/" + std::to_string(++next_), key);
+    }
+  }
+
+  // A history: "out" in the middle of walks, with a transaction that was open when it last looked; "slow" has settled a
+  // little, "new" nothing; "blocked" has passed everything and owes all of it.
+  void make_history() {
+    write(app, 100);
+    Sql late(url);
+    late("BEGIN");
+    write(late, 3);
+    Reader slow(*store, "slow");
+    slow.read_all();
+    slow.settle({{0, 2}, {1, 3}});
+    slow.leave();
+    write(app, 200);
+    Reader out(*store, "out");
+    out.read_all();
+    out.settle_all();
+    out.leave();
+    late("COMMIT");
+    write(app, 200);
+    Reader walking(*store, "out");
+    for (int i = 0; i < 3; ++i) walking.exchange(10);
+    walking.settle({{0, 7}, {1, 1}, {3, 12}});
+    walking.leave();
+    Reader blocked(*store, "blocked");
+    std::map<std::int32_t, std::vector<Undelivered>> rows;
+    for (const auto& event : blocked.read_all(1'000)) {
+      auto& of_shard = rows[event.shard];
+      of_shard.push_back({.seq = event.seq,
+                          .key = 1,
+                          .standing = of_shard.empty() ? Standing::retrying : Standing::blocked,
+                          .blocks = true});
+    }
+    for (const auto& [shard, of_shard] : rows) blocked.pass(shard, of_shard);
+    blocked.leave();
+  }
+
+  // What a destination would still get.
+  static std::vector<Reader::Seen> rest(Store& from, const std::string& destination) {
+    Reader reader(from, destination);
+    auto events = reader.read_all();
+    reader.leave();
+    return events;
+  }
+
+  // The database, through a dump, on another server; its URL.
+  std::string restored_on(TmpPostgres& other) {
+    std::string copy = other.fresh_database();
+    run_command({"sh", "-c",
+                 "pg_dump --no-privileges '" + url + "' | psql -q -v ON_ERROR_STOP=1 --single-transaction -d '" + copy +
+                     "' >/dev/null"},
+                "postgres");
+    return copy;
+  }
+
+  // What this store has written and owes is what the copy sends, and besides what was written there.
+  void expect_nothing_lost(Store& copy, const std::set<std::string>& written_there) {
+    for (const char* destination : {"out", "slow", "new"}) {
+      SCOPED_TRACE(destination);
+      auto expected = names_in(rest(*store, destination));
+      const auto events = rest(copy, destination);
+      expected.insert(written_there.begin(), written_there.end());
+      EXPECT_EQ(expected, names_in(events));
+      expect_order(events);
+    }
+    Reader blocked(copy, "blocked");
+    std::size_t owed = 0;
+    for (const std::int32_t shard : blocked.shards) {
+      blocked.fetched(1, shard);
+      std::int64_t last = 0;
+      for (const auto& [row, event] : blocked.last_fetched.items) {
+        EXPECT_GT(event.seq, last);
+        last = event.seq;
+        ++owed;
+      }
+    }
+    EXPECT_EQ(503U, owed);
+    EXPECT_EQ(written_there, names_in(blocked.read_all()));
+    blocked.leave();
+  }
+
+  int next_ = 0;
+};
+
+TEST_F(AnchorTest, HereThereIsNothingToDo) {
+  make_history();
+  const Anchored anchored = store->upkeep()->anchor({.id = EventId::make()}, false);
+  EXPECT_FALSE(anchored.needed) << anchored.found;
+  EXPECT_EQ(0, app.number("SELECT count(*) FROM waybill.destination WHERE paused"));
+}
+
+TEST_F(AnchorTest, ADumpInAYoungerServerGoesOnWithoutALoss) {
+  make_history();
+  const std::string copy_url = restored_on(young_server());
+  Sql there(copy_url);
+  ASSERT_LT(there.number("SELECT pg_current_xact_id()::text"),
+            app.number("SELECT max(hi::text::bigint) FROM waybill.cursor"));
+  const auto copy = postgres_store({.url = copy_url});
+  EXPECT_THAT(refusal(*copy), HasSubstr("waybill anchor --dry-run"));
+
+  // The application is quicker than the operator.
+  const int before = next_;
+  write(there, 20);
+  there("BEGIN; SAVEPOINT s");
+  write(there, 5);
+  there("RELEASE s; COMMIT");
+  const auto dry = copy->upkeep()->anchor({.id = EventId::make(), .by = "me"}, true);
+  EXPECT_TRUE(dry.needed);
+  EXPECT_THAT(dry.found, HasSubstr("another cluster"));
+  EXPECT_THAT(dry.found, HasSubstr("transaction numbers"));
+  EXPECT_THAT(refusal(*copy), HasSubstr("waybill anchor --dry-run"));
+  const Operation operation{.id = EventId::make(), .by = "me"};
+  const auto anchored = copy->upkeep()->anchor(operation, false);
+  EXPECT_TRUE(anchored.needed);
+  EXPECT_EQ(dry.to_be_sent.value, anchored.to_be_sent.value);
+  EXPECT_EQ(4, there.number("SELECT count(*) FROM waybill.destination WHERE paused") + 1) << "'new' is not known yet";
+  EXPECT_FALSE(copy->upkeep()->anchor(operation, false).needed);
+  EXPECT_EQ("anchor me", there("SELECT kind || ' ' || by FROM waybill.operation"));
+  write(there, 10);
+
+  std::set<std::string> written_there;
+  for (int i = before + 1; i <= next_; ++i)
+    written_there.insert("k" + std::to_string((i - 1) % 7) + "/" + std::to_string(i));
+  expect_nothing_lost(*copy, written_there);
+}
+
+TEST_F(AnchorTest, WhatToExpectIsCountedRight) {
+  make_history();
+  std::size_t owed = 503;
+  for (const char* destination : {"out", "slow"}) owed += rest(*store, destination).size();
+  const auto copy = postgres_store({.url = restored_on(young_server())});
+  EXPECT_EQ(owed, copy->upkeep()->anchor({.id = EventId::make()}, true).to_be_sent.value);
+}
+
+TEST_F(AnchorTest, ADumpInAnOlderServerKeepsItsNumbers) {
+  make_history();
+  const std::string copy_url = restored_on(old_server());
+  const auto copy = postgres_store({.url = copy_url});
+  EXPECT_THAT(refusal(*copy), HasSubstr("waybill anchor"));
+  Sql there(copy_url);
+  const int before = next_;
+  write(there, 20);
+  const std::string numbers = there("SELECT md5(string_agg(xid::text, ',' ORDER BY seq)) FROM waybill.event");
+  EXPECT_TRUE(copy->upkeep()->anchor({.id = EventId::make()}, false).needed);
+  EXPECT_EQ(numbers, there("SELECT md5(string_agg(xid::text, ',' ORDER BY seq)) FROM waybill.event"));
+  std::set<std::string> written_there;
+  for (int i = before + 1; i <= next_; ++i)
+    written_there.insert("k" + std::to_string((i - 1) % 7) + "/" + std::to_string(i));
+  expect_nothing_lost(*copy, written_there);
+}
+
+// The numbers of old were ahead of the server when the rows came, and are behind it by the time somebody looks: what
+// was written in between must not pass for settled.
+TEST_F(AnchorTest, WhatWasWrittenInBetweenIsNotTakenForSettled) {
+  make_history();
+  TmpPostgres fresh;
+  const std::string copy_url = restored_on(fresh);
+  Sql there(copy_url);
+  const int before = next_;
+  write(there, 20);
+  there.burn(20'000);
+  const auto copy = postgres_store({.url = copy_url});
+  copy->upkeep()->anchor({.id = EventId::make()}, false);
+  std::set<std::string> written_there;
+  for (int i = before + 1; i <= next_; ++i)
+    written_there.insert("k" + std::to_string((i - 1) % 7) + "/" + std::to_string(i));
+  expect_nothing_lost(*copy, written_there);
+}
+
+TEST_F(AnchorTest, AFollowersPlaceOfOldIsRefused) {
+  make_history();
+  const std::string place = store->follow()->read("", 100).place;
+  TmpPostgres fresh;
+  const auto copy = postgres_store({.url = restored_on(fresh)});
+  copy->upkeep()->anchor({.id = EventId::make()}, false);
+  Sql(fresh.url("postgres")).burn(10'000);
+  EXPECT_THROW(copy->follow()->read(place, 10), Error);
+  EXPECT_THAT(copy->follow()->read("", 10).items, testing::SizeIs(10));
+}
+
+TEST_F(AnchorTest, ACloneInTheSameClusterSendsNothingByItself) {
+  make_history();
+  const std::string name = app("SELECT current_database()");
+  const std::string clone_url = server.url(name + "_clone");
+  app = Sql(server.url("postgres"));
+  ASSERT_TRUE(eventually([&] { return app.refusal("CREATE DATABASE " + name + "_clone TEMPLATE " + name).empty(); }));
+  app = Sql(url);
+  const auto clone = postgres_store({.url = clone_url});
+  EXPECT_THAT(refusal(*clone), HasSubstr("waybill anchor"));
+  EXPECT_EQ("", refusal(*store)) << "the original goes on";
+  const auto anchored = clone->upkeep()->anchor({.id = EventId::make()}, false);
+  EXPECT_EQ("another database", anchored.found);
+  EXPECT_EQ(3, Sql(clone_url).number("SELECT count(*) FROM waybill.destination WHERE paused"));
+  expect_nothing_lost(*clone, {});
+}
+
+// --- Copies of the whole server
+
+class PromotionTest : public AnchorTest {
+ protected:
+  PromotionTest() : AnchorTest(own()) {}
+  static TmpPostgres& own() {
+    static TmpPostgres server;
+    return server;
+  }
+  std::string url_on(const TmpPostgres& other) { return other.url(app("SELECT current_database()")); }
+};
+
+TEST_F(PromotionTest, APromotedStandbyIsNoticed) {
+  make_history();
+  TmpPostgres standby(TmpPostgres::Standby{server});
+  standby.start();
+  const std::string there_url = url_on(standby);
+  // It has followed to here.
+  const std::string upto = app("SELECT pg_current_wal_lsn()");
+  Sql there(there_url);
+  ASSERT_TRUE(eventually([&] { return there("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }));
+  there("SELECT pg_promote()");
+  const auto stopping = postgres_store({.url = there_url});
+  EXPECT_THAT(refusal(*stopping), HasSubstr("timeline 2, it was on 1"));
+  EXPECT_THAT(refusal(*stopping), HasSubstr("failover = \"continue\""));
+
+  const auto going_on = postgres_store({.url = there_url, .failover = Failover::go_on});
+  EXPECT_EQ("", refusal(*going_on));
+  EXPECT_EQ("", refusal(*stopping)) << "it was noted";
+  expect_nothing_lost(*going_on, {});
+  // The former primary comes back, under the name it had.
+  EXPECT_EQ("", refusal(*store));
+  const auto both = postgres_store({.url = "host=127.0.0.1,127.0.0.1 port=" + std::to_string(standby.port()) + "," +
+                                           std::to_string(server.port()) +
+                                           " user=postgres dbname=" + app("SELECT current_database()")});
+  EXPECT_EQ("", refusal(*both));
+  standby.crash();
+  EXPECT_THAT(refusal(*both), HasSubstr("a former primary"));
+  standby.start();
+}
+
+TEST_F(PromotionTest, ABackupOfAnEarlierTimeGoesOnFromThere) {
+  make_history();
+  const auto settled = rest(*store, "out");
+  TmpPostgres backup(TmpPostgres::Backup{server});
+  const std::string there_url = url_on(backup);
+  // The backup knows nothing of this.
+  write(app, 10);
+  Reader out(*store, "out");
+  out.read_all();
+  out.settle_all();
+  backup.start();
+  ASSERT_TRUE(eventually([&] { return Sql(there_url)("SELECT pg_is_in_recovery()") == "f"; }));
+  const auto restored = postgres_store({.url = there_url});
+  EXPECT_THAT(refusal(*restored), HasSubstr("timeline"));
+  const auto anchored = restored->upkeep()->anchor({.id = EventId::make()}, false);
+  EXPECT_THAT(anchored.found, HasSubstr("a backup restored"));
+  EXPECT_EQ(names_in(settled), names_in(rest(*restored, "out")));
+}
+
+TEST_F(PromotionTest, ARelaysUserMayNoteTheTimeline) {
+  TmpPostgres standby(TmpPostgres::Standby{server});
+  standby.start();
+  Sql there(url_on(standby));
+  there("SELECT pg_promote()");
+  there(
+      "DO $$ BEGIN CREATE USER only_relay; EXCEPTION WHEN duplicate_object THEN NULL; END $$; GRANT waybill_relay TO "
+      "only_relay");
+  const auto store_there =
+      postgres_store({.url = standby.url(app("SELECT current_database()"), "only_relay"), .failover = Failover::go_on});
+  EXPECT_EQ("", refusal(*store_there));
+  EXPECT_EQ("2", there("SELECT timeline FROM waybill.identity"));
+}
+
+}  // namespace
+}  // namespace waybill
