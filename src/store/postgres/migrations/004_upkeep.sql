@@ -94,11 +94,8 @@ BEGIN
     INTO first_seq, last_seq, oldest, newest USING shards;
     CONTINUE WHEN first_seq IS NULL;
     EXECUTE format($q$
-      SELECT x.xid FROM generate_series(0, $1 - 1) AS s (shard)
-      CROSS JOIN LATERAL (SELECT e.xid FROM {schema}.event_%1$s e
-                          WHERE e.shard = s.shard ORDER BY e.shard DESC, e.xid DESC, e.seq DESC LIMIT 1) x
-      ORDER BY x.xid DESC LIMIT 1 $q$, number)
-    INTO last_xid USING shards;
+      SELECT e.xid FROM {schema}.event_%1$s e ORDER BY e.xid DESC, e.shard DESC, e.seq DESC LIMIT 1 $q$, number)
+    INTO last_xid;
     slot := number;
     laps := newest - oldest > make_interval(secs => 2 * seconds);
     state := CASE WHEN number IN ((extract(epoch FROM now)::bigint / seconds) % 8,
@@ -124,14 +121,15 @@ BEGIN
         (SELECT e.created_at FROM {schema}.event_%1$s e
          WHERE e.shard = p.shard AND e.xid >= pg_snapshot_xmax(p.settled)
            AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))
-         ORDER BY e.xid, e.seq LIMIT $1)
+         ORDER BY e.xid, e.shard, e.seq LIMIT $1)
         UNION ALL
         (SELECT late.created_at FROM pg_snapshot_xip(p.settled) AS x (xid)
          CROSS JOIN LATERAL (
            SELECT e.created_at FROM {schema}.event_%1$s e
-           WHERE e.shard = p.shard AND (e.xid, e.seq) >= (x.xid, 0) AND (e.xid, e.seq) <= (x.xid, 9223372036854775807)
+           WHERE (e.xid, e.shard, e.seq) >= (x.xid, p.shard, 0)
+             AND (e.xid, e.shard, e.seq) <= (x.xid, p.shard, 9223372036854775807)
              AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))
-           ORDER BY e.xid, e.seq LIMIT $1) late)
+           ORDER BY e.xid, e.shard, e.seq LIMIT $1) late)
       ) e) h
     WHERE h.events > 0 GROUP BY p.destination ORDER BY p.destination $q$, holding.slot) USING holding.most;
 END $$;
@@ -334,12 +332,11 @@ BEGIN
                         ORDER BY c.destination DESC, c.hi DESC LIMIT 1) c
     WHERE c.hi > coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot()))));
   renumber := renumber OR EXISTS (
-    SELECT FROM generate_series(0, was.shards - 1) AS s (shard)
-    CROSS JOIN LATERAL (
+    SELECT FROM (
       SELECT FROM {schema}.event e
-      WHERE e.shard = s.shard AND e.xid >= coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
+      WHERE e.xid >= coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
         AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
-      LIMIT 1) e);
+      ORDER BY e.xid, e.shard, e.seq LIMIT 1) e);
 
   difference := concat_ws('; ',
     CASE WHEN was.system_identifier <> here.system_identifier THEN 'another cluster' END,

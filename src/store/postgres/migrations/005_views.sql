@@ -22,13 +22,13 @@ SET enable_mergejoin = off SET jit = off AS $$
   SELECT e.* FROM (
     SELECT e.* FROM lane l
     CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.shard = l.shard AND e.xid >= l.base
-                        ORDER BY e.xid, e.seq) e
+                        ORDER BY e.xid, e.shard, e.seq) e
     UNION ALL
     SELECT e.* FROM late l
     CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e
-                        WHERE e.shard = l.shard AND (e.xid, e.seq) >= (l.xid, 0)
-                          AND (e.xid, e.seq) <= (l.xid, 9223372036854775807)
-                        ORDER BY e.xid, e.seq) e
+                        WHERE (e.xid, e.shard, e.seq) >= (l.xid, l.shard, 0)
+             AND (e.xid, e.shard, e.seq) <= (l.xid, l.shard, 9223372036854775807)
+                        ORDER BY e.xid, e.shard, e.seq) e
   ) e
   WHERE (NOT EXISTS (SELECT FROM place)
          OR EXISTS (SELECT FROM place p
@@ -167,14 +167,15 @@ BEGIN
       (SELECT e.seq, e.created_at FROM {schema}.event e
        WHERE e.shard = lane.shard AND e.xid >= pg_snapshot_xmax(lane.settled)
          AND (lane.walking IS NULL OR e.seq > lane.upto OR NOT pg_visible_in_snapshot(e.xid, lane.walking))
-       ORDER BY e.xid, e.seq LIMIT 10001)
+       ORDER BY e.xid, e.shard, e.seq LIMIT 10001)
       UNION ALL
       (SELECT late.seq, late.created_at FROM pg_snapshot_xip(lane.settled) AS x (xid)
        CROSS JOIN LATERAL (
          SELECT e.seq, e.created_at FROM {schema}.event e
-         WHERE e.shard = lane.shard AND (e.xid, e.seq) >= (x.xid, 0) AND (e.xid, e.seq) <= (x.xid, 9223372036854775807)
+         WHERE (e.xid, e.shard, e.seq) >= (x.xid, lane.shard, 0)
+             AND (e.xid, e.shard, e.seq) <= (x.xid, lane.shard, 9223372036854775807)
            AND (lane.walking IS NULL OR e.seq > lane.upto OR NOT pg_visible_in_snapshot(e.xid, lane.walking))
-         ORDER BY e.xid, e.seq LIMIT 10001) late)) e;
+         ORDER BY e.xid, e.shard, e.seq LIMIT 10001) late)) e;
     events := events + counted.events;
     ahead := ahead + coalesce(last - counted.first + 1, 0);
     oldest := least(oldest, counted.oldest);
