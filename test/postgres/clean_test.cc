@@ -227,6 +227,17 @@ TEST_F(CleanTest, WhatIsUndeliveredIsKeptAndStillFetched) {
   EXPECT_THAT(store->inspector()->undelivered({}).events, SizeIs(4));
 }
 
+// Not only what was copied beforehand.
+TEST_F(CleanTest, WhatIsUndeliveredIsKeptUnderTheLock) {
+  put("a");
+  Reader reader(*store);
+  const auto events = reader.read_all();
+  reader.pass(0, {{.seq = events.at(0).seq, .key = 7, .blocks = true, .attempts = 1}});
+  grow_old();
+  EXPECT_EQ("emptied", app("SELECT waybill.empty_slot(" + far_slot() + "::smallint, interval '7 days')"));
+  EXPECT_EQ("a", reader.fetched(7));
+}
+
 TEST_F(CleanTest, WhereTheClockCameRoundItSaysSoAndWaits) {
   put("a");
   publish();
