@@ -26,6 +26,8 @@ constexpr auto move_time_max = 5ms;
 constexpr auto quiet_save_interval = 60s;
 // Undelivered events fetched at once, and announced at once before they are tried.
 constexpr int fetch_max = 256;
+// Further ahead nothing is scheduled: it would overflow.
+constexpr auto schedule_max = 24h * 3650;
 constexpr std::size_t announced_max = 100;
 // Read ahead, in batches.
 constexpr std::size_t read_ahead_batches = 4;
@@ -226,7 +228,8 @@ void Carrier::wait(Steady deadline) {
 // Only what step() would then really do: a time that has passed and changes nothing would make the thread spin.
 Steady Carrier::next_deadline(Steady latest) const {
   if (next_due_) latest = std::min(latest, *next_due_);
-  if (breaker_.open() && (any_ready() || any_wanted()) && trusted()) latest = std::min(latest, breaker_.next_try());
+  if (breaker_.open() && (any_ready() || any_wanted()) && trusted() && !shards_.paused())
+    latest = std::min(latest, breaker_.next_try());
   if (!session_ && any_to_open()) latest = std::min(latest, outage_.next_try());
   if (session_) latest = next_read(latest);
   const Steady now = context_.clock.steady();
@@ -260,9 +263,9 @@ void Carrier::look_around(Steady now) {
 std::size_t Carrier::fetch() {
   const Steady now = context_.clock.steady();
   if (!any_wanted() || !trusted() || shards_.paused() || (breaker_.open() && now < breaker_.next_try()) ||
-      lanes_.bytes() > context_.options.read_ahead_bytes_max)
+      (lanes_.bytes() > context_.options.read_ahead_bytes_max && (lanes_.under_way() > 0 || any_ready())))
     return 0;
-  const int most = breaker_.open() ? 1 : fetch_max;  // One will do for a try.
+  const int most = breaker_.away() ? 1 : fetch_max;  // One will do for a try.
   std::vector<Wanted> wanted;
   for (const auto& [number, shard] : shards_) {
     if (!shard.lane || shard.ending()) continue;
@@ -390,7 +393,8 @@ void Carrier::append(Lane& lane, Chunk chunk) {
   lane.append(std::move(chunk), [&](const EventView& event) {
     Lane::Decision decision{.publish = matches(destination_.match, event)};
     if (!decision.publish) tally_.skipped();
-    if (event.not_before && *event.not_before > now) decision.due = steady_now + (*event.not_before - now);
+    if (event.not_before && *event.not_before > now)
+      decision.due = steady_now + std::min<Time::duration>(*event.not_before - now, schedule_max);
     return decision;
   });
 }

@@ -125,6 +125,8 @@ std::size_t Carrier::publish(Steady turn_end) {
   if (std::exchange(alone_, alone_ && lanes_.under_way() > 0)) return 0;
   const std::size_t most = allowance(now);
   if (const auto lane = any_ready_alone(); lane && most > 0) return publish_alone(*lane);
+  // What has failed before would else be all that is ever tried, if there is enough of it.
+  const bool fresh_first = breaker_.away() && first_shard_ % 2 == 0;
   std::size_t submitted = 0;
   auto place = std::next(shards_.begin(), static_cast<std::ptrdiff_t>(++first_shard_ % shards_.size()));
   for (std::size_t i = 0; i < shards_.size(); ++i) {
@@ -132,7 +134,7 @@ std::size_t Carrier::publish(Steady turn_end) {
     if (++place == shards_.end()) place = shards_.begin();
     if (!shard.lane || shard.ending()) continue;
     while (lanes_.under_way() < most) {
-      const auto position = shard.lane->next(now);
+      const auto position = shard.lane->next(now, fresh_first);
       if (!position) break;
       const bool slow = shard.lane->event(*position).payload_deferred;
       if (!submit(*shard.lane, *position)) return submitted;

@@ -26,7 +26,8 @@ Lane::Lane(const Opened& opened, std::uint32_t serial, Options options, Steady n
       serial_(serial),
       options_(options),
       careful_left_(opened.crashes >= crashes_suspicious ? careful_events : 0) {
-  siding_.open(opened, options_.announce, now);
+  siding_.open(opened, now);
+  siding_.announce(announces(), careful_left_ > 0);
 }
 
 // --- Reading
@@ -83,8 +84,8 @@ void Lane::take_in(const Fetched& fetched, std::span<const Wanted> wanted, Stead
 
 // --- Handing out
 
-std::optional<Lane::Position> Lane::next(Steady now) {
-  if (const auto number = siding_.next()) {
+std::optional<Lane::Position> Lane::next(Steady now, bool fresh_first) {
+  if (const auto number = fresh_first && !ready_.empty() ? std::nullopt : siding_.next()) {
     Undelivered& row = siding_.item(*number).row;
     if (row.sending == Undelivered::Sending::no) ++row.attempts;
     return in_siding | *number;
@@ -179,6 +180,7 @@ void Lane::put_back(Position position, const Undelivered& row, Steady now) {
   Entry& back = entry(position);
   WAYBILL_ASSERT(back.state == State::under_way);
   back.state = State::put_back;
+  back.attempts = row.attempts;
   --under_way_;
   put_back_[position] = row;
   if (row.standing == Standing::retrying && !abandoned_) delayed_.push({now + row.wait, position});
@@ -209,6 +211,7 @@ void Lane::answered(Position position) {
 }
 
 void Lane::be_careful_no_more() {
+  siding_.announce(false, false);
   for (Position position = first_; position < first_ + entries_.size(); ++position) {
     const Entry& each = entry(position);
     if (each.state != State::waiting || each.scheduled) continue;

@@ -62,7 +62,8 @@ class Lane {
   void take_in(const Fetched& fetched, std::span<const Wanted> wanted, Steady now);
 
   // The next event that may go, or nothing. The caller submits it and reports on it.
-  std::optional<Position> next(Steady now);
+  // `fresh_first`: what has not been tried yet goes before what is undelivered.
+  std::optional<Position> next(Steady now, bool fresh_first = false);
   // One that must go alone, or nothing.
   std::optional<Position> next_alone();
   // One that an earlier relay was sending when it died: to be reported on as if it had been handed out.

@@ -322,6 +322,80 @@ TEST_F(LaneTest, AnOutageBurnsNoAttempt) {
   EXPECT_EQ(2, lane_->row(under_way_.at(1)).attempts);
 }
 
+TEST_F(LaneTest, AnOutageBurnsNoAttemptOfWhatWaited) {
+  read("a1 a2");
+  go();
+  fails(1, 0ms);
+  save();
+  go();
+  save();
+  go();
+  done(1);
+  for (int i = 0; i < 5; ++i) {
+    EXPECT_EQ("2", go());
+    lane_->again_first(under_way_.at(2));
+  }
+  go();
+  EXPECT_EQ(1, lane_->row(under_way_.at(2)).attempts);
+}
+
+TEST_F(LaneTest, WhatIsHeldInTheMiddleOfAKeyIsNotSent) {
+  table_.enqueue("a1 a2 a3");
+  table_.settled = 3;
+  const std::uint64_t key = 99;
+  for (const std::int64_t seq : {1, 2, 3})
+    table_.save(
+        {.undelivered =
+             {{.seq = seq, .key = key, .standing = seq == 2 ? Standing::held : Standing::retrying, .blocks = true}}},
+        now_);
+  begin();
+  EXPECT_EQ("1", go());
+  done(1);
+  EXPECT_EQ("", go());
+  save();
+  EXPECT_EQ("", go());
+  now_ += 1h;
+  EXPECT_EQ("", go());
+  EXPECT_EQ(Standing::held, table_.rows.at(2).standing);
+}
+
+TEST_F(LaneTest, AnAbandonedLaneAnnouncesNothing) {
+  begin({.announce = true});
+  read("a1 a2 a3");
+  save();
+  EXPECT_EQ("1", go());
+  lane_->abandon_rest();
+  done(1);
+  EXPECT_EQ("", go());
+  EXPECT_EQ("stays 2-blocked 3-blocked", save());
+}
+
+TEST_F(LaneTest, WhatWasAnnouncedAndCouldNotBeSentIsTakenBack) {
+  read("a1");
+  go();
+  fails(1, 0ms);
+  save();
+  go();
+  save();
+  EXPECT_EQ("1", go());
+  lane_->abandon_rest();
+  lane_->again_first(under_way_.at(1));
+  EXPECT_EQ("stays 1-retrying", save());
+  EXPECT_EQ(1, table_.rows.at(1).attempts);
+}
+
+TEST_F(LaneTest, WhereRelaysHaveDiedWhatWaitedGoesAloneToo) {
+  scheduled_ = {1};
+  read("a1");
+  save();
+  table_.crashes = 2;
+  now_ = Steady(1h);
+  begin();
+  EXPECT_EQ("", go());
+  EXPECT_EQ("stays 1-retrying-sending", save());
+  EXPECT_EQ("alone 1", go());
+}
+
 TEST_F(LaneTest, AScheduledEventLeavesItsKeysOrderAndIsPassed) {
   scheduled_ = {1};
   read("a1 a2");

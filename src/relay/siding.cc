@@ -17,8 +17,12 @@ std::size_t bytes_of(const Siding::Item& item) {
 
 }  // namespace
 
-void Siding::open(const Opened& opened, bool announce, Steady now) {
-  announce_ = announce;
+void Siding::announce(bool every, bool alone) {
+  announce_ = every;
+  alone_ = alone;
+}
+
+void Siding::open(const Opened& opened, Steady now) {
   for (const BlockedKey& blocked : opened.blocked) {
     keys_[blocked.key].events = blocked.events;
     events_ += blocked.events;
@@ -168,14 +172,20 @@ void Siding::taken_in(std::int32_t shard, std::span<const Wanted> wanted, std::o
 }
 
 // An attempt at an event that has failed before is announced: should it be what kills us, the next relay knows.
+// What waits for a person stays where it is, and what is behind it, too.
 void Siding::let_go(Number number) {
   Item& item = items_.at(number);
+  if (abandoned_) return;
+  if (!waits(item.row.standing)) {
+    forget_fetched(keys_.at(item.row.key));
+    return;
+  }
   if (item.row.sending != Undelivered::Sending::no) {
     suspects_.push_back(number);
   } else if (announce_ || item.row.attempts > 0) {
     ++item.row.attempts;
     item.row.standing = Standing::retrying;
-    item.row.sending = item.row.crashes > 0 ? Undelivered::Sending::alone : Undelivered::Sending::yes;
+    item.row.sending = alone_ || item.row.crashes > 0 ? Undelivered::Sending::alone : Undelivered::Sending::yes;
     tell_row(item.row);
     announcing_.push_back(number);
   } else {
@@ -228,8 +238,21 @@ void Siding::finish(Number number) {
 
 void Siding::again_first(Number number) {
   --under_way_;
-  auto& queue = items_.at(number).row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_;
-  queue.push_front(number);
+  Undelivered& row = items_.at(number).row;
+  if (row.sending == Undelivered::Sending::no) --row.attempts;
+  if (abandoned_) {
+    take_back(row);
+  } else {
+    (row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_).push_front(number);
+  }
+}
+
+// It was announced, and is not tried after all.
+void Siding::take_back(Undelivered& row) {
+  if (row.sending == Undelivered::Sending::no) return;
+  --row.attempts;
+  row.sending = Undelivered::Sending::no;
+  tell_row(row);
 }
 
 void Siding::put_back(Number number, const Undelivered& row, Steady now) {
@@ -322,18 +345,10 @@ std::vector<std::uint64_t> Siding::saved() {
 }
 
 void Siding::abandon_rest() {
-  const auto take_back = [&](const auto& numbers) {
-    for (const Number number : numbers) {
-      Undelivered& row = items_.at(number).row;
-      if (row.sending == Undelivered::Sending::no) continue;
-      --row.attempts;
-      row.sending = Undelivered::Sending::no;
-      tell_row(row);
-    }
-  };
-  take_back(ready_);
-  take_back(ready_alone_);
-  take_back(announcing_);
+  abandoned_ = true;
+  for (const Number number : ready_) take_back(items_.at(number).row);
+  for (const Number number : ready_alone_) take_back(items_.at(number).row);
+  for (const Number number : announcing_) take_back(items_.at(number).row);
   ready_.clear();
   ready_alone_.clear();
   suspects_.clear();

@@ -34,9 +34,11 @@ class Siding {
     std::shared_ptr<const void> memory{};  // What the event points into.
   };
 
-  // As the store has it. `announce`: every attempt is told before it begins, not only that at an event which has failed
-  // before.
-  void open(const Opened& opened, bool announce, Steady now);
+  // As the store has it.
+  void open(const Opened& opened, Steady now);
+  // Whether every attempt is told before it begins, not only that at an event which has failed before, and is made
+  // alone.
+  void announce(bool every, bool alone);
 
   // Must events of this key wait?
   bool blocks(std::uint64_t key) const { return key != 0 && keys_.contains(key); }
@@ -114,9 +116,12 @@ class Siding {
   void want(std::uint64_t number);
   void go_on_with(std::uint64_t number);
   void tell_row(const Undelivered& row);
+  void take_back(Undelivered& row);
   std::optional<Number> next_of(std::deque<Number>& queue);
 
   bool announce_ = false;
+  bool alone_ = false;
+  bool abandoned_ = false;
   std::unordered_map<std::uint64_t, Key> keys_;
   std::unordered_map<Number, Item> items_;
   Number last_number_ = 0;

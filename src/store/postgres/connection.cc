@@ -1,5 +1,6 @@
 #include "store/postgres/connection.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <charconv>
@@ -18,6 +19,9 @@ namespace {
 
 // 2000-01-01, where PostgreSQL's time begins.
 constexpr Time postgres_epoch = std::chrono::sys_days(std::chrono::year(2000) / 1 / 1);
+// What lies beyond, up to infinity, is as good as these, and does not overflow.
+constexpr Time earliest = std::chrono::sys_days(std::chrono::year(1) / 1 / 1);
+constexpr Time latest = std::chrono::sys_days(std::chrono::year(9999) / 12 / 31);
 
 template <typename Integer>
 Integer big_endian(const char* bytes) {
@@ -132,7 +136,9 @@ std::int64_t PgRows::integer(int row, int column) const {
 }
 
 Time PgRows::time(int row, int column) const {
-  return postgres_epoch + std::chrono::microseconds(integer(row, column));
+  const std::chrono::microseconds since(integer(row, column));
+  return postgres_epoch + std::clamp(since, std::chrono::microseconds(earliest - postgres_epoch),
+                                     std::chrono::microseconds(latest - postgres_epoch));
 }
 
 std::int64_t PgRows::affected() const {

@@ -6,6 +6,13 @@
 namespace waybill {
 namespace {
 
+// A sequence is read without a lock. While nextval() writes to the server's log it shows a number this far ahead of
+// those that were drawn (SEQ_LOG_VALS).
+constexpr std::int64_t sequence_ahead_max = 32;
+
+}  // namespace
+namespace {
+
 // So many looks are remembered.
 constexpr std::size_t marks_max = 64;
 
@@ -64,7 +71,7 @@ std::optional<std::int64_t> Floors::find(std::uint64_t base) const {
   if (base <= Snapshot{}.xmin) return 0;
   const auto after = std::find_if(marks_.begin(), marks_.end(), [&](const Mark& mark) { return mark.xmax > base; });
   if (after == marks_.begin()) return std::nullopt;
-  return std::prev(after)->seq;
+  return std::max<std::int64_t>(std::prev(after)->seq - sequence_ahead_max, 0);
 }
 
 }  // namespace waybill
