@@ -25,9 +25,9 @@ class FailureTest : public testing::Test {
     relay_ = std::make_unique<Relay>(*store_, RelayOptions{.name = "r"}, Log{}, clock_);
     relay_->add(destination, std::make_unique<ScriptedSink>(script_));
   }
-  // As a kill would, and until its lease is over.
+  // Ends a relay that is stepped by hand: it settles nothing and gives nothing back. And waits until its lease is over.
   void kill() {
-    relay_.release();  // Never destroyed: it must not say good-bye. NOLINT
+    relay_.reset();
     clock_.advance(10s);
   }
 
