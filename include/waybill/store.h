@@ -353,7 +353,7 @@ struct UndeliveredView {
   std::string destination{};
   Undelivered row{};
   EventView event{};
-  Time since{};               // When it came here.
+  Time since{};               // When it came here; of one that is dead, held or expired, since when it is.
   std::optional<Time> due{};  // When it is tried next.
   std::int32_t redrives = 0;
   bool edited = false;

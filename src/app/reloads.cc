@@ -18,6 +18,7 @@ std::vector<std::string> keep_what_is_fixed(Settings& next, const Settings& curr
   keep("store", next.store, current.store);
   keep("schema", next.schema, current.schema);
   keep("shards", next.shards, current.shards);
+  keep("failover", next.failover, current.failover);
   keep("listen", next.listen, current.listen);
   return kept;
 }

@@ -1,3 +1,5 @@
+#include <thread>
+
 #include "conformance/store_suite.h"
 
 namespace waybill {
@@ -71,6 +73,23 @@ TEST_P(StoreSuite, RowsChangeAndEnd) {
   EXPECT_EQ("dead", story->destinations[0].state);
   ASSERT_EQ(1U, story->destinations[0].attempts.size());
   EXPECT_EQ("x", story->destinations[0].attempts[0].error);
+}
+
+// Who counts what died until now does not get what dies later.
+TEST_P(StoreSuite, ADeadLetterIsAsOldAsItsDeath) {
+  Worker first = passed({"a", "b"}, {{.key = k, .blocks = true}});
+  Worker second = handed_over(first);
+  const std::int32_t shard = found(second).lease.shard;
+  const Wanted wanted{.shard = shard, .key = k, .events_max = 1};
+  Settlement settlement = change(second, shard);
+  settlement.undelivered = {second.session->fetch(std::span(&wanted, 1)).items.at(0).row};
+  settlement.undelivered[0].standing = Standing::dead;
+  settlement.undelivered[0].blocks = false;
+  const auto inspector = store_->inspector();
+  const Time came = inspector->undelivered({}).events.at(0).since;
+  std::this_thread::sleep_for(20ms);
+  second.session->exchange(std::span(&settlement, 1), {});
+  EXPECT_GE(inspector->undelivered({}).events.at(0).since, came + 20ms);
 }
 
 TEST_P(StoreSuite, AKeyIsBuriedWhole) {
@@ -173,6 +192,7 @@ TEST_P(StoreSuite, ADeadLetterIsDismissedOrEdited) {
   ASSERT_EQ(1U, dead.events.size());
   const EventId id = dead.events[0].event.id;
   desk->edit({.id = EventId::make(), .by = "me"}, "out", id, {.payload = "\"z\""});
+  desk->edit({.id = EventId::make(), .by = "me"}, "out", id, {.headers = R"({"h":"1"})"});
   EXPECT_TRUE(inspector->undelivered({.ids = {id}}).events.at(0).edited);
   EXPECT_EQ("\"a\"", inspector->undelivered({.ids = {id}}).events.at(0).event.payload);
   EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "me"}, {.destination = "out", .ids = {id}}, 0, 10));
@@ -180,6 +200,7 @@ TEST_P(StoreSuite, ADeadLetterIsDismissedOrEdited) {
   const Wanted wanted{.shard = found(second).lease.shard, .key = k, .events_max = 10};
   Fetched fetched = second.session->fetch(std::span(&wanted, 1));
   EXPECT_EQ("zb", names(fetched));
+  EXPECT_EQ(R"({"h":"1"})", fetched.items.at(0).event.headers);
   EXPECT_THROW(desk->edit({.id = EventId::make()}, "out", id, {.payload = "1"}), Error);
   Settlement settlement = change(second, wanted.shard);
   settlement.undelivered = {fetched.items[0].row};

@@ -49,8 +49,11 @@ class MemoryOperator final : public Operator {
 
   void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
     const std::lock_guard lock(tables_->mutex);
-    const auto edited =
-        change(operation, {.destination = destination, .ids = {id}}, 1, [&](UndeliveredRow& row) { row.edit = edit; });
+    const auto edited = change(operation, {.destination = destination, .ids = {id}}, 1, [&](UndeliveredRow& row) {
+      if (!row.edit) row.edit.emplace();
+      if (edit.payload) row.edit->payload = edit.payload;
+      if (edit.headers) row.edit->headers = edit.headers;
+    });
     if (edited == 0)
       throw Error(Remedy::fix_input,
                   fmt::format("event {} is neither dead nor held at '{}'", id.to_string(), destination));

@@ -2,7 +2,7 @@
 -- $1 destination, $2 owner, $3 shards, $4 terms; for each key $5 shard, $6 key
 WITH buried AS (
   UPDATE {schema}.undelivered u
-  SET standing = 'dead', blocks = false, sending = 0, error = 'buried with an earlier event of its key'
+  SET standing = 'dead', blocks = false, sending = 0, since = clock_timestamp(), error = 'buried with an earlier event of its key'
   WHERE u.blocks AND u.ctid = ANY (ARRAY(
     SELECT f.ctid FROM unnest($5::smallint[], $6::bigint[]) AS r (shard, key)
     CROSS JOIN LATERAL (SELECT f.ctid FROM {schema}.undelivered f

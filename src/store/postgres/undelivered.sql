@@ -22,7 +22,9 @@ WITH written AS (
   ON CONFLICT (destination, shard, seq) DO UPDATE
   SET key = excluded.key, standing = excluded.standing, blocks = excluded.blocks, attempts = excluded.attempts,
       crashes = excluded.crashes, sending = excluded.sending, due = excluded.due, error = excluded.error,
-      since = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed') THEN excluded.since ELSE u.since END,
+      since = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed')
+                     OR (excluded.standing IN ('expired', 'dead', 'held') AND excluded.standing <> u.standing)
+                   THEN excluded.since ELSE u.since END,
       redrives = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed') THEN 0 ELSE u.redrives END,
       payload = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.payload END,
       payload_bytes = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.payload_bytes END,

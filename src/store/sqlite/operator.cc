@@ -202,7 +202,8 @@ class SqliteOperator final : public Operator {
   bool write_edit(const Operation& operation, const std::string& destination, std::int64_t seq, const Edit& edit,
                   Time now) {
     Query query = state_.query(
-        "UPDATE undelivered SET payload = ?4, headers = ?5, operation = ?3, changed_at = ?6 "
+        "UPDATE undelivered SET payload = coalesce(?4, payload), headers = coalesce(?5, headers), operation = ?3, "
+        "changed_at = ?6 "
         "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
     if (edit.payload) query.bind(4, *edit.payload);
     if (edit.headers) query.bind(5, *edit.headers);

@@ -45,7 +45,8 @@ class SqliteSession final : public Session {
             "ON CONFLICT (destination, seq) DO UPDATE SET key = excluded.key, standing = excluded.standing, "
             "blocks = excluded.blocks, attempts = excluded.attempts, crashes = excluded.crashes, "
             "sending = excluded.sending, due = excluded.due, changed_at = excluded.changed_at, error = "
-            "excluded.error")),
+            "excluded.error, since = CASE WHEN excluded.standing IN ('expired', 'dead', 'held') "
+            "AND excluded.standing <> standing THEN excluded.since ELSE since END")),
         end_(state_.query("DELETE FROM undelivered WHERE destination = ?1 AND seq = ?2")) {
     bind_files(*files_, log_, state_);
   }
@@ -223,7 +224,7 @@ class SqliteSession final : public Session {
     // By itself SQLite does not look through the index of what it changes, but through all of the destination.
     state_
         .query(
-            "UPDATE undelivered SET standing = 'dead', blocks = 0, changed_at = ?3, "
+            "UPDATE undelivered SET standing = 'dead', blocks = 0, since = ?3, changed_at = ?3, "
             "error = 'buried with an earlier event of its key' WHERE destination = ?1 AND seq IN "
             "(SELECT seq FROM undelivered INDEXED BY undelivered_key WHERE destination = ?1 AND key = ?2 AND blocks)")
         .bind(1, destination_)
@@ -286,7 +287,7 @@ class SqliteSession final : public Session {
     for (const std::int64_t seq : gone)
       state_
           .query(
-              "UPDATE undelivered SET standing = 'dead', blocks = 0, changed_at = ?3, "
+              "UPDATE undelivered SET standing = 'dead', blocks = 0, since = ?3, changed_at = ?3, "
               "error = 'its event is not in the log any more' WHERE destination = ?1 AND seq = ?2")
           .bind(1, destination_)
           .bind(2, seq)
