@@ -4,6 +4,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 namespace waybill::app {
 namespace {
@@ -23,7 +24,7 @@ class ReloadsTest : public testing::Test {
     file << text;
   }
 
-  const std::string path_ = testing::TempDir() + "waybill-reloads-test.toml";
+  const std::string path_ = testing::TempDir() + "waybill-reloads-test-" + std::to_string(::getpid()) + ".toml";
   Settings settings_;
   std::vector<std::string> said_;
   Log log_{[this](LogLevel /*level*/, std::string_view text, std::span<const LogField> fields) {
