@@ -35,7 +35,9 @@ Outcome deliver(Sink& sink, const EventView& event) {
 
 class FileSinkTest : public testing::Test {
  protected:
-  FileSinkTest() : path_(testing::TempDir() + "/file_sink_test.jsonl") { std::filesystem::remove(path_); }
+  FileSinkTest() : path_(testing::TempDir() + "/file_sink_test-" + std::to_string(::getpid()) + ".jsonl") {
+    std::filesystem::remove(path_);
+  }
   ~FileSinkTest() override { std::filesystem::remove(path_); }
   std::string path_;
 };
@@ -65,7 +67,7 @@ TEST_F(FileSinkTest, AFullDiskIsAnOutage) {
 }
 
 TEST_F(FileSinkTest, AFileThatIsThereAgainIsWrittenTo) {
-  const std::string folder = testing::TempDir() + "/file_sink_test_folder";
+  const std::string folder = testing::TempDir() + "/file_sink_test_folder-" + std::to_string(::getpid());
   std::filesystem::remove_all(folder);
   const auto sink = file_sink({.path = folder + "/x", .fsync = true});
   EXPECT_EQ(Outcome::Kind::unavailable, deliver(*sink, {.topic = "a", .payload = "1"}).kind);
