@@ -60,7 +60,7 @@ struct DestinationOptions {
   RetryPolicy retry{};
   OnDead on_dead = OnDead::go_on;
   OnUnknown on_unknown = OnUnknown::resend;
-  // How many events may wait behind failed ones of their key, of one key and in all that one relay has. At a limit the
+  // How many events may wait behind failed ones of their key, of one key and in all of one shard. At a limit the
   // shard stands still.
   std::int64_t blocked_per_key_max = 500'000;
   std::int64_t blocked_max = 1'000'000;
@@ -149,7 +149,8 @@ class Relay {
   // destination that is away) by trying again; throws Error(fix_config) for what only a person can mend.
   void run(std::stop_token stop);
 
-  // Works until everything that was committed when it was called is delivered, or until `stop`.
+  // Works until everything that was committed when it was called is delivered, or waits in the store for a later
+  // attempt, a time or a person; or until `stop`.
   void drain(std::stop_token stop);
 
   // One turn on the caller's thread, without waiting: for loops of your own and for tests. Returns how many

@@ -169,7 +169,7 @@ void read_failure(Section& section, DestinationOptions& options) {
       section.integer("blocked_per_key_max", options.blocked_per_key_max, {1, 100'000'000},
                       "Events of one key that may wait behind a failed one; then the shard stands still");
   options.blocked_max =
-      section.integer("blocked_max", options.blocked_max, {1, 100'000'000}, "The same for all keys of one relay");
+      section.integer("blocked_max", options.blocked_max, {1, 100'000'000}, "The same for all keys of one shard");
 }
 
 Destination read_destination(Section& section, const RetryPolicy& retry) {

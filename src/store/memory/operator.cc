@@ -119,8 +119,6 @@ class MemoryOperator final : public Operator {
   TablesPtr tables_;
 };
 
-// What is in memory is gone soon enough.
-
 }  // namespace
 
 std::unique_ptr<Operator> memory_operator(TablesPtr tables) {
