@@ -72,6 +72,7 @@ inline constexpr std::size_t key_bytes_max = 512;   // aggregate id, key, dedup 
 inline constexpr std::size_t headers_bytes_max = std::size_t{16} * 1024;  // as the JSON object they are stored as
 inline constexpr std::size_t metadata_bytes_max = std::size_t{64} * 1024;
 inline constexpr std::size_t payload_bytes_max = std::size_t{768} * 1024;  // fits every broker's default
+inline constexpr std::size_t error_bytes_max = 2'000;                      // of what is kept about a failed attempt
 }  // namespace limits
 
 // An event as it rests in the log and as a sink gets it. The views point into memory that outlives the

@@ -1,9 +1,10 @@
 #include "admin/figures.h"
 
-#include <condition_variable>
 #include <utility>
 
 #include "waybill/error.h"
+
+#include "base/turns.h"
 
 namespace waybill {
 
@@ -18,13 +19,7 @@ std::optional<Figures::Snapshot> Figures::read() {
 }
 
 void Figures::run(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any pause;
-  while (!stop.stop_requested()) {
-    const Steady next = step();
-    std::unique_lock lock(mutex);
-    pause.wait_for(lock, stop, next - clock_.steady(), [] { return false; });
-  }
+  take_turns(stop, clock_, [this] { return step(); });
 }
 
 Steady Figures::step() {

@@ -46,14 +46,6 @@ std::string_view way_out(std::string_view state) {
   return "";
 }
 
-std::string one_line(std::string_view message) {
-  std::string text(message);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  for (char& c : text)
-    if (c == '\n' || c == '\t') c = ' ';
-  return text;
-}
-
 std::string_view way_out(int code, std::string_view text) {
   switch (code & 0xFF) {
     case SQLITE_NOTADB:
@@ -73,6 +65,14 @@ std::string_view way_out(int code, std::string_view text) {
 }
 
 }  // namespace
+
+std::string one_line(std::string_view message) {
+  std::string text(message);
+  while (!text.empty() && text.back() == '\n') text.pop_back();
+  for (char& c : text)
+    if (c == '\n' || c == '\t') c = ' ';
+  return text;
+}
 
 Remedy postgres_remedy(std::string_view sqlstate) {
   const std::string_view kind = sqlstate.substr(0, 2);

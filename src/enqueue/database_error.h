@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "waybill/error.h"
@@ -16,6 +17,9 @@ namespace waybill {
 // payload and all.
 Error postgres_error(std::string_view who, const pg_conn* connection, const pg_result* result);
 Error sqlite_error(std::string_view who, sqlite3* connection);
+
+// A database's message without the lines and tabs it is set in.
+std::string one_line(std::string_view message);
 
 Remedy postgres_remedy(std::string_view sqlstate);
 Remedy sqlite_remedy(int code);  // extended or not

@@ -43,7 +43,7 @@ void Carrier::trip(const Doing& doing) {
   doing();
   if (breaker_.open() && !was_open && std::exchange(said_away_, true) == false)
     context_.log.warning("the destination is away; will try again",
-                         {{"destination", name()}, {"error", breaker_.reason().substr(0, error_bytes_max)}});
+                         {{"destination", name()}, {"error", breaker_.reason().substr(0, limits::error_bytes_max)}});
 }
 
 void Carrier::finish(Lane& lane, Lane::Position position) {

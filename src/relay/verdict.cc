@@ -16,8 +16,8 @@ constexpr std::int32_t crashes_max = 3;
 
 // Cut where a character begins.
 std::string bounded(std::string text) {
-  if (text.size() <= error_bytes_max) return text;
-  std::size_t end = error_bytes_max;
+  if (text.size() <= limits::error_bytes_max) return text;
+  std::size_t end = limits::error_bytes_max;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
   text.resize(end);
   return text;

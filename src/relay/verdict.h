@@ -12,9 +12,6 @@ struct Verdict {
   bool bury_key = false;  // And all that wait behind it are dead.
 };
 
-// Error texts are cut to this.
-inline constexpr std::size_t error_bytes_max = 2'000;
-
 // `row`: as it was during the attempt, which is counted. `chance`: a random number in [0, 1).
 // REQUIRES: the outcome is retry, rejected or unknown.
 Verdict verdict(const DestinationOptions& destination, const EventView& event, Undelivered row, const Outcome& outcome,

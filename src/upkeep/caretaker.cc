@@ -1,10 +1,11 @@
 #include "upkeep/caretaker.h"
 
 #include <algorithm>
-#include <condition_variable>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "base/turns.h"
 
 namespace waybill {
 namespace {
@@ -25,13 +26,7 @@ Caretaker::Caretaker(Store& store, CaretakerOptions options, Log log, const Cloc
 }
 
 void Caretaker::run(const std::stop_token& stop) {
-  std::mutex mutex;
-  std::condition_variable_any pause;
-  while (!stop.stop_requested()) {
-    const Steady next = step();
-    std::unique_lock lock(mutex);
-    pause.wait_for(lock, stop, next - clock_.steady(), [] { return false; });
-  }
+  take_turns(stop, clock_, [this] { return step(); });
 }
 
 Steady Caretaker::step() {

@@ -91,14 +91,6 @@ bool turned_down(std::string_view message) {
   return false;
 }
 
-std::string one_line(std::string_view message) {
-  std::string text(message);
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  for (char& c : text)
-    if (c == '\n' || c == '\t') c = ' ';
-  return text;
-}
-
 void append_quoted(std::string& out, std::string_view text) {
   out += '"';
   for (const char c : text) {

@@ -14,8 +14,6 @@
 namespace waybill {
 namespace {
 
-constexpr std::size_t error_bytes_max = 2'000;  // as the table has it
-
 constexpr std::array standings{Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held,
                                Standing::expired,  Standing::dead,    Standing::dismissed};
 
@@ -43,7 +41,7 @@ std::string storable(std::string_view error) {
   while (!error.empty()) {
     const std::size_t length = sequence_length(error);
     const std::string_view next = length == 0 ? "?" : error.substr(0, length);
-    if (out.size() + next.size() > error_bytes_max) break;
+    if (out.size() + next.size() > limits::error_bytes_max) break;
     out += next;
     error.remove_prefix(std::max<std::size_t>(1, length));
   }
