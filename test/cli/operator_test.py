@@ -48,6 +48,10 @@ class PauseTest(OperatorCase):
     def paused(self):
         return [at["name"] for at in self.succeed("status", "--json").json["destinations"] if at["paused"]]
 
+    def check(self):
+        result = self.run_cli("status", "--check", "--json")
+        return result.code, [alert["alert"] for alert in result.json["alerts"]]
+
     def test_nothing_goes_until_it_is_resumed(self):
         self.succeed("run", "--once")
         self.assertEqual("would pause 'events'\n", self.succeed("pause", "events", "--dry-run").out)
@@ -56,8 +60,7 @@ class PauseTest(OperatorCase):
         self.assertEqual(["events"], self.paused())
         ids = self.enqueue()
         process = self.start()
-        result = self.run_cli("status", "--check", "--json")
-        self.assertEqual((4, ["paused"]), (result.code, [alert["alert"] for alert in result.json["alerts"]]))
+        self.wait_until(lambda: self.check() == (4, ["paused"]))  # "no-relay" until its first heartbeat
         self.succeed("status", "--check", "--set", "alerts.paused=false")
         time.sleep(0.5)
         self.assertEqual([], self.arrived())
