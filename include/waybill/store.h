@@ -85,7 +85,7 @@ struct Undelivered {
   std::int32_t attempts = 0;
   std::int32_t crashes = 0;  // Attempts of its own, alone, that its relay did not survive.
   Sending sending = Sending::no;
-  std::chrono::milliseconds wait{};  // Until it may be tried.
+  std::chrono::milliseconds wait{};  // Until it may be tried, from when it is written or read.
   std::string error{};
 };
 

@@ -76,10 +76,10 @@ std::vector<Wanted> Lane::wanted(int events_max) {
 
 void Lane::take_in(const Fetched& fetched, std::span<const Wanted> wanted, Steady now) {
   for (const Fetched::Item& item : fetched.items)
-    if (item.event.shard == lease_.shard) siding_.take_in(item, fetched.memory);
+    if (item.event.shard == lease_.shard) siding_.take_in(item, fetched.memory, now);
   const auto next_due = fetched.next_due.find(lease_.shard);
-  siding_.taken_in(lease_.shard, wanted,
-                   next_due == fetched.next_due.end() ? std::nullopt : std::optional(now + next_due->second));
+  flow_again(siding_.taken_in(
+      lease_.shard, wanted, next_due == fetched.next_due.end() ? std::nullopt : std::optional(now + next_due->second)));
 }
 
 // --- Handing out
@@ -374,7 +374,11 @@ std::optional<Settlement> Lane::settle(Steady now) {
 void Lane::saved() {
   settled_.count = 0;
   moved_ = false;
-  for (const std::uint64_t key : siding_.saved()) {
+  flow_again(siding_.saved());
+}
+
+void Lane::flow_again(std::span<const std::uint64_t> keys) {
+  for (const std::uint64_t key : keys) {
     const auto chain = chains_.find(key);
     if (chain == chains_.end() || announces() || abandoned_) continue;
     if (entry(chain->second.first).state == State::waiting) ready_.push_back(chain->second.first);

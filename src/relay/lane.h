@@ -151,6 +151,7 @@ class Lane {
   Siding::Item item_of(const Entry& entry, Undelivered row) const;
   void settle_prefix(Steady now, bool passing);
   void answered(Position position);
+  void flow_again(std::span<const std::uint64_t> keys);
   void be_careful_no_more();
   Siding::Number number_of(Position position) const;
 

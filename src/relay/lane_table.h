@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <deque>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
 
 #include "relay/lane.h"
@@ -67,6 +69,7 @@ class LaneTable {
           place->second = std::min(place->second, left_over);
         } else if (left-- > 0) {
           fetched.items.push_back({.row = row, .event = event(seq)});
+          fetched.items.back().row.wait = wait(seq, now);
         }
       }
     }
@@ -85,7 +88,24 @@ class LaneTable {
         if (row.key == key && row.blocks) row = {.seq = seq, .key = key, .standing = Standing::dead};
   }
 
+  // Somebody redrives one of the dead, or dismisses it; nobody has told the lane.
+  void change_the_dead(int which, bool redrive, Steady now) {
+    std::vector<Undelivered*> dead;
+    for (auto& [seq, row] : rows)
+      if (row.standing == Standing::dead) dead.push_back(&row);
+    if (dead.empty()) return;
+    Undelivered& row = *dead[static_cast<std::size_t>(which) % dead.size()];
+    if (redrive) {
+      row = {.seq = row.seq, .key = row.key, .standing = Standing::retrying, .blocks = row.key != 0};
+      due_[row.seq] = now;
+      redriven.insert(row.seq);
+    } else {
+      row.standing = Standing::dismissed;
+    }
+  }
+
   std::int64_t settled = 0;
+  std::set<std::int64_t> redriven;
   std::map<std::int64_t, Undelivered> rows;
   std::int32_t crashes = 0;
 

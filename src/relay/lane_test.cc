@@ -231,6 +231,54 @@ TEST_F(LaneTest, ABurialInTheSidingIsSavedBeforeTheNextGoes) {
   EXPECT_EQ("3", go());
 }
 
+TEST_F(LaneTest, ARedriveDoesNotFreeTheKeyBehindIt) {
+  begin();
+  read("a1 a2 a3");
+  EXPECT_EQ("1", go());
+  dies(1);
+  EXPECT_EQ("1 1-dead", save());
+  EXPECT_EQ("2", go());
+  fails(2);
+  EXPECT_EQ("3 done 1-dead 2-retrying 3-blocked", save());
+  table_.change_the_dead(0, true, now_);  // So there are three now, and the lane knows of two.
+  now_ += 10s;
+  EXPECT_EQ("1", go());
+  done(1);
+  EXPECT_EQ("", go());
+  EXPECT_EQ("stays 2-retrying-sending 3-blocked", save());
+  EXPECT_EQ("2", go());
+  done(2);
+  save();
+  read("a4");
+  EXPECT_EQ("3", go());
+  done(3);
+  EXPECT_EQ("", go());
+  save();
+  EXPECT_EQ("4", go());
+}
+
+TEST_F(LaneTest, WhatIsFetchedBeforeItsTimeWaitsForIt) {
+  begin();
+  read("a1 a2");
+  EXPECT_EQ("1", go());
+  dies(1);
+  save();
+  EXPECT_EQ("2", go());
+  fails(2, 1h);
+  save();
+  table_.change_the_dead(0, true, now_);
+  begin();
+  EXPECT_EQ("1", go());
+  done(1);
+  save();
+  now_ += 59min;
+  EXPECT_EQ("", go());
+  now_ += 1min;
+  EXPECT_EQ("", go());
+  EXPECT_EQ("stays 2-retrying-sending", save());
+  EXPECT_EQ("2", go());
+}
+
 TEST_F(LaneTest, ADeadEventMayKeepItsKeyBlocked) {
   read("a1 a2 b3");
   go();

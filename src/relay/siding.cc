@@ -24,7 +24,7 @@ void Siding::announce(bool every, bool alone) {
 
 void Siding::open(const Opened& opened, Steady now) {
   for (const BlockedKey& blocked : opened.blocked) {
-    keys_[blocked.key].events = blocked.events;
+    keys_[blocked.key] = {.events = blocked.events, .asked = true};
     events_ += blocked.events;
     if (blocked.wait) rest_until(now + *blocked.wait, blocked.key);
   }
@@ -113,7 +113,7 @@ void Siding::want_due(Steady now) {
 }
 
 void Siding::want(std::uint64_t number) {
-  if (!std::exchange(keys_.at(number).wanted, true)) wanted_.push_back(number);
+  if (!abandoned_ && !std::exchange(keys_.at(number).wanted, true)) wanted_.push_back(number);
 }
 
 std::vector<Wanted> Siding::wanted(std::int32_t shard, int events_max) {
@@ -128,6 +128,7 @@ std::vector<Wanted> Siding::wanted(std::int32_t shard, int events_max) {
     } else {
       const auto key = keys_.find(number);
       if (key == keys_.end()) continue;
+      key->second.asked = true;
       wanted.after = key->second.after;
       if (!key->second.flows) {
         events_max += wanted.events_max - 1;
@@ -139,44 +140,61 @@ std::vector<Wanted> Siding::wanted(std::int32_t shard, int events_max) {
   return list;
 }
 
-void Siding::take_in(const Fetched::Item& fetched, std::shared_ptr<const void> memory) {
+void Siding::take_in(const Fetched::Item& fetched, std::shared_ptr<const void> memory, Steady now) {
   const std::uint64_t number = fetched.row.key;
   if (number == 0 ? !keyless_.insert(fetched.row.seq).second : !keys_.contains(number)) return;
   const Number name = ++last_number_;
-  const Item& item =
+  Item& item =
       items_.emplace(name, Item{.event = fetched.event, .row = fetched.row, .memory = std::move(memory)}).first->second;
   bytes_ += bytes_of(item);
   if (number == 0) {
     let_go(name);
   } else {
+    if (item.row.wait.count() > 0) item.due = now + item.row.wait;
     keys_.at(number).fetched.push_back(name);
   }
 }
 
-void Siding::taken_in(std::int32_t shard, std::span<const Wanted> wanted, std::optional<Steady> next_due) {
+std::vector<std::uint64_t> Siding::taken_in(std::int32_t shard, std::span<const Wanted> wanted,
+                                            std::optional<Steady> next_due) {
+  std::vector<std::uint64_t> freed;
   for (const Wanted& each : wanted) {
-    const auto key = keys_.find(each.key);
-    if (each.shard != shard || each.key == 0 || key == keys_.end()) continue;
-    key->second.wanted = false;
-    if (!key->second.fetched.empty()) {
-      let_go(key->second.fetched.front());
-    } else if (key->second.ended > 0) {
-      key->second.goes_on_when_saved = true;
-    } else {  // Somebody has taken them away.
-      events_ -= key->second.events;
-      key->second.events = 0;
-      told_.insert(each.key);
+    const auto place = keys_.find(each.key);
+    if (each.shard != shard || each.key == 0 || place == keys_.end()) continue;
+    Key& key = place->second;
+    key.wanted = false;
+    if (!key.fetched.empty()) {
+      count_at_least(key, key.ended + std::ssize(key.fetched));
+      let_go(key.fetched.front());
+    } else if (told_.contains(each.key)) {
+      key.goes_on_when_saved = true;
+    } else {
+      events_ -= key.events;
+      keys_.erase(place);
+      freed.push_back(each.key);
     }
   }
   if (next_due) rest_until(*next_due, 0);
+  return freed;
+}
+
+void Siding::count_at_least(Key& key, std::int64_t events) {
+  const std::int64_t more = std::max<std::int64_t>(0, events - key.events);
+  key.events += more;
+  events_ += more;
 }
 
 // An attempt at an event that has failed before is announced: should it be what kills us, the next relay knows.
-// What waits for a person stays where it is, and what is behind it, too.
+// What waits for a person, or for its time, stays where it is, and what is behind it, too.
 void Siding::let_go(Number number) {
   Item& item = items_.at(number);
   if (abandoned_) return;
   if (!waits(item.row.standing)) {
+    forget_fetched(keys_.at(item.row.key));
+    return;
+  }
+  if (item.due) {
+    rest_until(*item.due, item.row.key);
     forget_fetched(keys_.at(item.row.key));
     return;
   }
@@ -197,8 +215,10 @@ void Siding::go_on_with(std::uint64_t number) {
   Key& key = keys_.at(number);
   if (!key.fetched.empty()) {
     let_go(key.fetched.front());
-  } else if (key.events > key.ended) {
+  } else if (key.events > key.ended || !told_.contains(number)) {
     want(number);
+  } else {
+    key.goes_on_when_saved = true;
   }
 }
 
@@ -281,6 +301,7 @@ void Siding::bury_key(std::uint64_t number) {
   if (key == keys_.end()) return;
   forget_fetched(key->second);
   key->second.ended = key->second.events;
+  key->second.goes_on_when_saved = true;
   buried_keys_.push_back(number);
   told_.insert(number);
 }
@@ -325,14 +346,14 @@ std::vector<std::uint64_t> Siding::saved() {
     auto& queue = items_.at(number).row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_;
     queue.push_back(number);
   }
-  for (const std::uint64_t number : std::exchange(told_, {})) {
+  const std::set<std::uint64_t> told = std::exchange(told_, {});
+  for (const std::uint64_t number : told) {
     Key& key = keys_.at(number);
-    key.events -= key.ended;
     events_ -= key.ended;
+    key.events -= key.ended;
     key.ended = 0;
     key.after = 0;
-    if (key.events == 0) {
-      WAYBILL_ASSERT(key.fetched.empty());
+    if (key.events == 0 && !key.asked) {
       keys_.erase(number);
       freed.push_back(number);
     } else if (std::exchange(key.goes_on_when_saved, false)) {

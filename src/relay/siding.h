@@ -20,8 +20,13 @@ namespace waybill {
 // far as it must be in memory. Of a blocked key it knows how many events wait, not which: they are fetched when the
 // first is due. No I/O, no clock, not thread-safe.
 //
-// The invariants: of a key one event at most is under way, in the order of seq. A key blocks until it has no events
-// here and the store knows. After an end other than `delivered` the next of the key goes only when the store knows.
+// The invariants: of a key one event at most is under way, in the order of seq. After an end other than `delivered` the
+// next of the key goes only when the store knows. A key blocks until the store, knowing all there is to know, has none
+// of its events left. That is asked, not counted: people may have redriven others of the key meanwhile.
+//
+//   resting ──due──▶ wanted ──fetched──▶ going ──all ended──▶ unsaved ──saved──▶ wanted ──nothing fetched──▶ free
+//      ▲                                   │
+//      └────────────── put back ───────────┘
 //
 // What the store does not know yet is told by tell(); it knows when saved() is called, right after.
 class Siding {
@@ -31,6 +36,7 @@ class Siding {
   struct Item {
     EventView event{};
     Undelivered row{};                     // As the store has it, or will when told.
+    std::optional<Steady> due{};           // It was fetched too early.
     std::shared_ptr<const void> memory{};  // What the event points into.
   };
 
@@ -53,9 +59,10 @@ class Siding {
   // --- What is to be fetched.
   void want_due(Steady now);
   std::vector<Wanted> wanted(std::int32_t shard, int events_max);
-  void take_in(const Fetched::Item& fetched, std::shared_ptr<const void> memory);
-  // All that came of `wanted` is taken in.
-  void taken_in(std::int32_t shard, std::span<const Wanted> wanted, std::optional<Steady> next_due);
+  void take_in(const Fetched::Item& fetched, std::shared_ptr<const void> memory, Steady now);
+  // All that came of `wanted` is taken in. Returns the keys that block no more.
+  std::vector<std::uint64_t> taken_in(std::int32_t shard, std::span<const Wanted> wanted,
+                                      std::optional<Steady> next_due);
 
   // --- What may go: in the usual way; with nothing else under way; and what an earlier relay did not survive, to be
   // judged as an attempt that is over.
@@ -94,11 +101,12 @@ class Siding {
 
  private:
   struct Key {
-    std::int64_t events = 0;       // that block, as the store has them or will when told
+    std::int64_t events = 0;       // that block, as far as we know; what the store has now or will have when told
     std::int64_t ended = 0;        // of them, those whose end is not saved yet
     std::int64_t after = 0;        // the last of those
     std::deque<Number> fetched{};  // in order; the first may be under way
     bool wanted = false;
+    bool asked = false;  // Somebody else's rows may have come, or be there: counting our own will not do.
     bool flows = false;  // one was delivered: then more may be fetched at once
     bool goes_on_when_saved = false;
   };
@@ -112,6 +120,7 @@ class Siding {
   void forget(Number number);
   void forget_fetched(Key& key);
   void let_go(Number number);
+  void count_at_least(Key& key, std::int64_t events);
   void rest_until(Steady time, std::uint64_t key);
   void want(std::uint64_t number);
   void go_on_with(std::uint64_t number);

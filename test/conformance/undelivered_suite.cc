@@ -23,7 +23,9 @@ TEST_P(StoreSuite, WhatIsPassedUndeliveredIsFoundAgain) {
   ASSERT_EQ("ab", names(fetched));
   EXPECT_EQ(1, fetched.items[0].row.attempts);
   EXPECT_EQ("no", fetched.items[0].row.error);
+  EXPECT_GT(fetched.items[0].row.wait, 59min);
   EXPECT_EQ(Standing::blocked, fetched.items[1].row.standing);
+  EXPECT_EQ(0ms, fetched.items[1].row.wait);
 }
 
 TEST_P(StoreSuite, UndeliveredEventsAreFetchedByKeyInOrder) {

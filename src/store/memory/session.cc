@@ -131,6 +131,7 @@ class MemorySession final : public Session {
         next = std::min(next, wait(place->second));
       } else if (left-- > 0) {
         fetched.items.push_back({.row = row, .event = tables_->log[static_cast<std::size_t>(row.seq) - 1].view});
+        fetched.items.back().row.wait = wait(place->second);
         apply_edit(place->second, fetched.items.back().event, edits);
       }
     }
