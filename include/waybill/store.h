@@ -434,10 +434,9 @@ class Operator {
   // How many events the filter has, as it stands.
   virtual std::int64_t count(const UndeliveredFilter& filter) = 0;
 
-  // Dead and held events of the filter, `most` of them at most, are tried again from now on, as if for the first time,
-  // at most `per_second` of them (0: any number). Returns how many; 0: the operation is complete.
-  virtual std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int per_second,
-                               int most) = 0;
+  // Dead and held events of the filter, `most` of them at most, are tried again from now on, as if for the first time.
+  // Returns how many; 0: the operation is complete.
+  virtual std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
   // Dead and held events of the filter need not go. Returns as redrive().
   virtual std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
   // Error(fix_input) if the event is neither dead nor held there.

@@ -25,15 +25,11 @@ constexpr int batch = 500;
 struct Verb {
   std::string_view name{};
   std::string_view done{};  // What is now true of the events.
-  std::int64_t (*apply)(Operator&, const Operation&, const UndeliveredFilter&, int per_second) = nullptr;
+  std::int64_t (Operator::*apply)(const Operation&, const UndeliveredFilter&, int most) = nullptr;
 };
 
-constexpr Verb redrive{"redrive", "on their way again",
-                       [](Operator& store, const Operation& operation, const UndeliveredFilter& filter,
-                          int per_second) { return store.redrive(operation, filter, per_second, batch); }};
-constexpr Verb dismiss{"dismiss", "dismissed",
-                       [](Operator& store, const Operation& operation, const UndeliveredFilter& filter,
-                          int /*per_second*/) { return store.dismiss(operation, filter, batch); }};
+constexpr Verb redrive{"redrive", "on the way again", &Operator::redrive};
+constexpr Verb dismiss{"dismiss", "dismissed", &Operator::dismiss};
 
 bool are_only(const std::vector<Standing>& standings, Standing standing) {
   return std::all_of(standings.begin(), standings.end(), [&](Standing each) { return each == standing; });
@@ -152,8 +148,9 @@ class Change {
     note(fmt::format("operation {}; if it is interrupted, add --operation {} to go on", id, id));
     try {
       Progress progress(matched_);
-      while (signals.received() == 0) {
-        const std::int64_t count = verb_.apply(*operator_, operation_, filter_, rate_);
+      Pace pace(rate_);
+      while (pace.wait(changed_, signals.stop_token())) {
+        const std::int64_t count = (*operator_.*verb_.apply)(operation_, filter_, pace.most(batch));
         if (count == 0) return 0;
         changed_ += count;
         progress.show(changed_);

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <condition_variable>
 #include <iostream>
+#include <mutex>
 
 #include <fmt/format.h>
 #include <pwd.h>
@@ -86,6 +88,17 @@ int parse_rate(const std::string& text) {
   if (error != std::errc() || rest != number.data() + number.size() || rate < 1 || rate > rate_max)
     throw Error(Remedy::fix_input, fmt::format("--rate '{}' is no rate from 1/s to {}/s; write 100/s", text, rate_max));
   return rate;
+}
+
+bool Pace::wait(std::int64_t done, const std::stop_token& stop) const {
+  if (per_second_ > 0) {
+    std::condition_variable_any pause;
+    std::mutex mutex;
+    std::unique_lock lock(mutex);
+    const auto due = begun_ + std::chrono::microseconds(1'000'000 * done / per_second_);
+    pause.wait_until(lock, stop, due, [] { return false; });
+  }
+  return !stop.stop_requested();
 }
 
 Progress::Progress(std::int64_t total) : total_(total), shown_(!is_quiet() && ::isatty(STDERR_FILENO) == 1) {

@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <stop_token>
 #include <string>
 #include <string_view>
 
@@ -26,6 +28,21 @@ EventId operation_id(const std::string& text);
 
 // "100/s" or "100"; empty: 0, any number. Throws Error(fix_input).
 int parse_rate(const std::string& text);
+
+// Keeps long work at a rate of so many in a second; 0: any number.
+class Pace {
+ public:
+  explicit Pace(int per_second) : per_second_(per_second) {}
+
+  // Until the next may follow, `done` of them being done. False: it is to stop.
+  bool wait(std::int64_t done, const std::stop_token& stop) const;
+  // How many may be done at once, if it is `most` at any rate: what is due in a second.
+  int most(int most) const { return per_second_ == 0 ? most : std::min(most, per_second_); }
+
+ private:
+  const int per_second_;
+  const Steady begun_ = system_clock().steady();
+};
 
 // A bar on the standard error output while something lasts; nothing if that is no terminal.
 class Progress {

@@ -88,7 +88,7 @@ void add_dead(CLI::App& root, Request& request) {
   add_dead_show(*dead, request);
   add_dead_edit(*dead, request);
 
-  auto* redrive = add_command(*dead, "redrive", "Send dead letters on their way again, as if for the first time",
+  auto* redrive = add_command(*dead, "redrive", "Send dead letters on the way again, as if for the first time",
                               "  waybill dead redrive --destination events --topic 'order.*' --dry-run\n"
                               "  waybill dead redrive --destination events --topic 'order.*' --rate 100/s --yes\n"
                               "  waybill dead redrive 018f3c1e-7b1a-7c3d-9e2f-0123456789ab\n"

@@ -66,7 +66,7 @@ class FailureTest : public testing::Test {
   }
 
   std::int64_t redrive(Standing which = Standing::dead) {
-    return store_->operate()->redrive({.id = EventId::make()}, {.destination = "out", .standings = {which}}, 0, 1'000);
+    return store_->operate()->redrive({.id = EventId::make()}, {.destination = "out", .standings = {which}}, 1'000);
   }
 
   ManualClock clock_;

@@ -158,9 +158,9 @@ TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
   const UndeliveredFilter filter{.destination = "out", .standings = {Standing::dead}};
   EXPECT_EQ(2, desk->count(filter));
   const Operation operation{.id = EventId::make(), .by = "me"};
-  EXPECT_EQ(1, desk->redrive(operation, filter, 0, 1));
-  EXPECT_EQ(1, desk->redrive(operation, filter, 0, 1));
-  EXPECT_EQ(0, desk->redrive(operation, filter, 0, 1));
+  EXPECT_EQ(1, desk->redrive(operation, filter, 1));
+  EXPECT_EQ(1, desk->redrive(operation, filter, 1));
+  EXPECT_EQ(0, desk->redrive(operation, filter, 1));
   Worker second = handed_over(first);
   ASSERT_EQ(1U, found(second).blocked.size());
   EXPECT_EQ(2, found(second).blocked[0].events);
@@ -176,8 +176,8 @@ TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
   settlement.undelivered[0].standing = Standing::dead;
   settlement.undelivered[0].blocks = false;
   second.session->exchange(std::span(&settlement, 1), {});
-  EXPECT_EQ(0, desk->redrive(operation, filter, 0, 10));
-  EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "you"}, filter, 0, 10));
+  EXPECT_EQ(0, desk->redrive(operation, filter, 10));
+  EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "you"}, filter, 10));
   const auto history = desk->history(10);
   ASSERT_EQ(2U, history.size());
   EXPECT_EQ("you", history[0].by);
@@ -197,7 +197,7 @@ TEST_P(StoreSuite, ADeadLetterIsDismissedOrEdited) {
   desk->edit({.id = EventId::make(), .by = "me"}, "out", id, {.headers = R"({"h":"1"})"});
   EXPECT_TRUE(inspector->undelivered({.ids = {id}}).events.at(0).edited);
   EXPECT_EQ("\"a\"", inspector->undelivered({.ids = {id}}).events.at(0).event.payload);
-  EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "me"}, {.destination = "out", .ids = {id}}, 0, 10));
+  EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "me"}, {.destination = "out", .ids = {id}}, 10));
   Worker second = handed_over(first);
   const Wanted wanted{.shard = found(second).lease.shard, .key = k, .events_max = 10};
   Fetched fetched = second.session->fetch(std::span(&wanted, 1));
@@ -220,7 +220,7 @@ TEST_P(StoreSuite, RelaysNoticeWhatAPersonChanges) {
   const auto before = worker.membership->beat(std::span(&out, 1));
   EXPECT_TRUE(before.paused.empty());
   const auto desk = store_->operate();
-  desk->redrive({.id = EventId::make()}, {.destination = out}, 0, 10);
+  desk->redrive({.id = EventId::make()}, {.destination = out}, 10);
   const auto after = worker.membership->beat(std::span(&out, 1));
   EXPECT_GT(after.changes.at(out), before.changes.at(out));
   desk->pause({.id = EventId::make()}, out, true);

@@ -71,7 +71,7 @@ TEST_F(OperatorTest, TwoAtOnceRedriveEachEventOnce) {
     for (const EventId& id : {shared, shared, EventId::make(), EventId::make()})
       people.emplace_back([&, id] {
         const auto desk = store->operate();
-        while (const std::int64_t some = desk->redrive({.id = id, .by = "me"}, all, 0, 37)) redriven += some;
+        while (const std::int64_t some = desk->redrive({.id = id, .by = "me"}, all, 37)) redriven += some;
       });
   }
   EXPECT_EQ(events, redriven);
@@ -85,19 +85,9 @@ TEST_F(OperatorTest, WhatARelayIsWritingIsNotWaitedFor) {
   relay("BEGIN; UPDATE waybill.undelivered SET attempts = 1 WHERE seq = 2");
   const auto desk = store->operate();
   const Operation operation{.id = EventId::make()};
-  EXPECT_EQ(2, desk->redrive(operation, all, 0, 10));
+  EXPECT_EQ(2, desk->redrive(operation, all, 10));
   relay("COMMIT");
-  EXPECT_EQ(1, desk->redrive(operation, all, 0, 10));
-}
-
-TEST_F(OperatorTest, ARateSpreadsThem) {
-  kill(10);
-  const auto desk = store->operate();
-  const Operation operation{.id = EventId::make()};
-  EXPECT_EQ(6, desk->redrive(operation, all, 2, 6));
-  EXPECT_EQ(4, desk->redrive(operation, all, 2, 6));
-  EXPECT_EQ("00:00:00.5", app("SELECT date_trunc('milliseconds', min(gap)) FROM (SELECT due - lag(due) OVER (ORDER BY "
-                              "due) AS gap FROM waybill.undelivered) u"));
+  EXPECT_EQ(1, desk->redrive(operation, all, 10));
 }
 
 TEST_F(OperatorTest, AFilterTouchesNothingElse) {
@@ -109,8 +99,7 @@ TEST_F(OperatorTest, AFilterTouchesNothingElse) {
   EXPECT_EQ(0, desk->count({.destination = "out", .until = system_clock().now() - 1h}));
   EXPECT_EQ(1, desk->count({.destination = "out", .key = "7"}));
   EXPECT_EQ(2, desk->dismiss({.id = EventId::make()}, {.destination = "out", .topic = "mail.1", .before_seq = 5}, 10));
-  EXPECT_EQ(5,
-            desk->redrive({.id = EventId::make()}, {.destination = "out", .type = "*.0", .tenant = "default"}, 0, 10));
+  EXPECT_EQ(5, desk->redrive({.id = EventId::make()}, {.destination = "out", .type = "*.0", .tenant = "default"}, 10));
   EXPECT_EQ(3, desk->dismiss({.id = EventId::make()}, {.destination = "out", .standings = {Standing::dead}}, 10));
   EXPECT_EQ(5, count("standing = 'dismissed'"));
 }
@@ -125,7 +114,7 @@ TEST_F(OperatorTest, WhatBlocksItsKeyStaysAtItsHead) {
   silence(reader);
   Reader second(*store);
   EXPECT_EQ(std::nullopt, second.opened.at(0).blocked.at(0).wait) << "not by itself";
-  store->operate()->redrive({.id = EventId::make()}, all, 0, 10);
+  store->operate()->redrive({.id = EventId::make()}, all, 10);
   EXPECT_EQ("ab", second.fetched(7));
   EXPECT_EQ(1, second.last_fetched.items[0].event.redrives);
 }
@@ -150,7 +139,7 @@ TEST_F(OperatorTest, AnEditIsHeldToTheLimits) {
   EXPECT_EQ("", edit(json, {.headers = R"({"h": "v"})"}));
   const std::string any("\0\xff\\", 3);
   EXPECT_EQ("", edit(raw, {.payload = any}));
-  EXPECT_EQ(2, desk->redrive({.id = EventId::make()}, all, 0, 10));
+  EXPECT_EQ(2, desk->redrive({.id = EventId::make()}, all, 10));
   reader.fetched(101);
   EXPECT_EQ("{\"a\": 1.0}", reader.last_fetched.items.at(0).event.payload);
   EXPECT_EQ(R"({"h": "v"})", reader.last_fetched.items.at(0).event.headers);
@@ -163,10 +152,10 @@ TEST_F(OperatorTest, AnOperationIsRecordedAndIsOneThingOnly) {
   kill(2);
   const auto desk = store->operate();
   const Operation operation{.id = EventId::make(), .by = "ann"};
-  EXPECT_EQ(2, desk->redrive(operation, {.destination = "out", .topic = "mail*"}, 0, 10));
+  EXPECT_EQ(2, desk->redrive(operation, {.destination = "out", .topic = "mail*"}, 10));
   EXPECT_THROW(desk->dismiss(operation, all, 10), Error);
   EXPECT_THROW(desk->pause({.id = EventId::make()}, "nowhere", true), Error);
-  EXPECT_THROW(desk->redrive({.id = EventId::make()}, {}, 0, 10), Error) << "no destination";
+  EXPECT_THROW(desk->redrive({.id = EventId::make()}, {}, 10), Error) << "no destination";
   const auto history = desk->history(10);
   ASSERT_THAT(history, SizeIs(1));
   EXPECT_EQ(operation.id, history[0].id);
@@ -194,7 +183,7 @@ TEST_F(OperatorTest, OperatorsNeedNothingButPsql) {
   Sql user(user_with("operator"));
   user("CREATE TEMP TABLE undelivered (LIKE pg_class); CREATE TEMP TABLE operation (id uuid)");
   user("SET search_path = pg_temp, waybill, pg_catalog; SET synchronous_commit = off");
-  EXPECT_EQ("2", user("SELECT waybill.redrive('out', topic => 'mail.1', per_second => 10)"));
+  EXPECT_EQ("2", user("SELECT waybill.redrive('out', topic => 'mail.1')"));
   EXPECT_EQ("1", user("SELECT waybill.dismiss('out', most => 1)"));
   EXPECT_EQ("",
             user("SELECT waybill.edit('out', (SELECT id FROM waybill.undelivered WHERE standing = 'dead'), payload => "

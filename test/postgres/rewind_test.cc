@@ -137,7 +137,7 @@ TEST_F(RewindAllShardsTest, BesideASessionThatReads) {
     if (round % 3 == 0) rewind({});
     if (round % 3 == 1) rewind({.event = ids[ids.size() / 2]});
     if (round % 3 == 2) rewind({.time = now() - 50ms});
-    desk->redrive({.id = EventId::make()}, {.destination = "out"}, 0, 10);
+    desk->redrive({.id = EventId::make()}, {.destination = "out"}, 10);
   }
   EXPECT_TRUE(eventually([&] { return store->inspector()->status().destinations.at(0).pending.value == 0; }));
   stop = true;

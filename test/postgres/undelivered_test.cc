@@ -133,7 +133,7 @@ TEST_F(UndeliveredTest, WhatDiesIsKept) {
   ASSERT_TRUE(story);
   EXPECT_EQ(*large.payload, story->event.payload);
   EXPECT_EQ("dead", story->destinations.at(0).state);
-  EXPECT_EQ(3, store->operate()->redrive({.id = EventId::make()}, {.destination = "out", .topic = "t"}, 0, 10));
+  EXPECT_EQ(3, store->operate()->redrive({.id = EventId::make()}, {.destination = "out", .topic = "t"}, 10));
   reader.fetched(k);
   ASSERT_THAT(reader.last_fetched.items, SizeIs(3));
   EventView& event = reader.last_fetched.items[1].event;

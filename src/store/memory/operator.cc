@@ -23,19 +23,18 @@ class MemoryOperator final : public Operator {
     return found;
   }
 
-  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int per_second, int most) override {
+  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) override {
     const std::lock_guard lock(tables_->mutex);
-    std::int64_t done = record(operation, "redrive", filter.destination).events;
-    const auto changed = change(operation, filter, most, [&](UndeliveredRow& row) {
-      const auto pause = per_second > 0 ? std::chrono::milliseconds(1'000 * done++ / per_second) : 0ms;
+    record(operation, "redrive", filter.destination);
+    return change(operation, filter, most, [&](UndeliveredRow& row) {
       row.row.standing = Standing::retrying;
       row.row.blocks = row.row.key != 0;
       row.row.attempts = 0;
       row.row.crashes = 0;
-      row.due = tables_->clock.steady() + pause;
+      row.row.sending = Undelivered::Sending::no;
+      row.due = tables_->clock.steady();
       ++row.redrives;
     });
-    return changed;
   }
 
   std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) override {

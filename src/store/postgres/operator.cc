@@ -34,10 +34,9 @@ class PgOperator final : public Operator {
     return connection_.transact(std::span(&statement, 1)).at(0).integer(0, 0);
   }
 
-  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int per_second, int most) override {
+  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) override {
     PgParameters parameters = begin(operation, filter.destination);
     append_filter(parameters, filter);
-    parameters.emplace_back(std::to_string(per_second));
     parameters.emplace_back(std::to_string(most));
     return call(redrive_, std::move(parameters)).integer(0, 0);
   }
@@ -110,7 +109,7 @@ class PgOperator final : public Operator {
   PgDatabasePtr database_;
   PgConnection connection_;
   const PgQuery redrive_ = query(
-      "redrive", "SELECT {schema}.redrive($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)");
+      "redrive", "SELECT {schema}.redrive($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)");
   const PgQuery dismiss_ = query(
       "dismiss", "SELECT {schema}.dismiss($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16)");
   const PgQuery edit_ = query(

@@ -36,20 +36,19 @@ class SqliteOperator final : public Operator {
     return found;
   }
 
-  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int per_second, int most) override {
-    return change(operation, "redrive", filter, most, [&](std::int64_t seq, std::int64_t done, Time now) {
-      const auto pause = per_second > 0 ? std::chrono::milliseconds(1'000 * done / per_second) : 0ms;
+  std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) override {
+    return change(operation, "redrive", filter, most, [&](std::int64_t seq, Time now) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, sending = 0, "
           "due = ?4, redrives = redrives + 1, operation = ?3, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
           "standing IN ('dead', 'held') AND operation <> ?3");
-      query.bind(4, microseconds(now + pause)).bind(5, to_rfc3339(now));
+      query.bind(4, microseconds(now)).bind(5, to_rfc3339(now));
       return touch(query, operation, filter.destination, seq);
     });
   }
 
   std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) override {
-    return change(operation, "dismiss", filter, most, [&](std::int64_t seq, std::int64_t /*done*/, Time now) {
+    return change(operation, "dismiss", filter, most, [&](std::int64_t seq, Time now) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'dismissed', blocks = 0, operation = ?3, changed_at = ?4 "
           "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
@@ -60,11 +59,11 @@ class SqliteOperator final : public Operator {
 
   void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
     if (events_of_operation(state_, operation)) return;
-    const auto edited = change(operation, "edit", {.destination = destination, .ids = {id}}, 1,
-                               [&](std::int64_t seq, std::int64_t /*done*/, Time now) {
-                                 check(seq, edit);
-                                 return write_edit(operation, destination, seq, edit, now);
-                               });
+    const auto edited =
+        change(operation, "edit", {.destination = destination, .ids = {id}}, 1, [&](std::int64_t seq, Time now) {
+          check(seq, edit);
+          return write_edit(operation, destination, seq, edit, now);
+        });
     if (edited == 0)
       throw Error(Remedy::fix_input,
                   fmt::format("event {} is neither dead nor held at '{}'", id.to_string(), destination));
@@ -143,8 +142,7 @@ class SqliteOperator final : public Operator {
   std::vector<OperationView> history(int limit) override { return list_operations(state_, limit); }
 
  private:
-  // `apply(seq, done, now)` changes a row unless this operation has before, or it stands otherwise by now; `done` is
-  // how many the operation has changed until then.
+  // `apply(seq, now)` changes a row unless this operation has before, or it stands otherwise by now.
   template <typename Apply>
   std::int64_t change(const Operation& operation, const std::string& kind, const UndeliveredFilter& filter, int most,
                       const Apply& apply) {
@@ -153,13 +151,9 @@ class SqliteOperator final : public Operator {
       const std::vector<std::int64_t> found = find(operation, filter, most);
       Transaction transaction(state_);
       const Time now = system_clock().now();
-      std::int64_t done = events_of_operation(state_, operation).value_or(0);
       std::int64_t changed = 0;
       for (const std::int64_t seq : found)
-        if (apply(seq, done, now)) {
-          ++changed;
-          ++done;
-        }
+        if (apply(seq, now)) ++changed;
       // All that was found is gone by now: look again.
       if (changed == 0 && !found.empty()) continue;
       if (changed == 0 && kind == "edit") return 0;

@@ -371,7 +371,7 @@ TEST_F(UpkeepTest, AnOperatorOfAnotherProcessWorksBesideARelay) {
       const auto desk = open("one")->operate();
       const Operation one{.id = EventId::make(), .by = "child"};
       std::int64_t redriven = 0;
-      while (const auto some = desk->redrive(one, {.destination = "out"}, 0, 7)) redriven += some;
+      while (const auto some = desk->redrive(one, {.destination = "out"}, 7)) redriven += some;
       ::_exit(redriven == 300 ? 0 : 1);
     } catch (...) {
       ::_exit(2);
@@ -402,18 +402,6 @@ TEST_F(UpkeepTest, AnEditIsCheckedBeforeItIsTaken) {
   EXPECT_THROW(desk->edit(operation(), "out", ids[0], {.headers = "[]"}), Error);
   desk->edit(operation(), "out", ids[0], {.payload = "{}", .headers = "{}"});
   EXPECT_EQ("edit", desk->history(10).at(0).kind);
-}
-
-TEST_F(UpkeepTest, RedrivesAreSpreadOverTime) {
-  enqueue(3);
-  settle_all("out", std::vector<Undelivered>(3, {.standing = Standing::dead}));
-  EXPECT_EQ(3, store->operate()->redrive(operation(), {.destination = "out"}, 1, 10));
-  const Worker relay = worker();
-  const Wanted wanted{.events_max = 10};
-  const Fetched fetched = relay.session->fetch(std::span(&wanted, 1));
-  EXPECT_EQ(1U, fetched.items.size());
-  EXPECT_GT(fetched.next_due.at(0), 0ms);
-  EXPECT_LE(fetched.next_due.at(0), 1s);
 }
 
 TEST_F(UpkeepTest, ARelayThatDiesWithoutGettingAnywhereIsCounted) {

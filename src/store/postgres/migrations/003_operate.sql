@@ -4,7 +4,7 @@
 -- a time, only events that are dead or held are touched, and relays are told. An operation is repeated under its id: it
 -- goes on where it stopped and touches nothing twice. Patterns have '*' for any text.
 --
---   SELECT waybill.redrive('mail', topic => 'mail.*', per_second => 10);   -- again, until it returns 0
+--   SELECT waybill.redrive('mail', topic => 'mail.*');  -- again, until it returns 0; with most => 10 slower
 --   SELECT waybill.dismiss('mail', ids => '{018f3c1e-…}');
 --   SELECT waybill.edit('mail', '018f3c1e-…', payload => '{"to": "x@example.org"}');
 --   SELECT waybill.pause('mail'); SELECT waybill.resume('mail');
@@ -75,14 +75,13 @@ RETURNS SETOF tid LANGUAGE sql VOLATILE AS $$
   FOR UPDATE OF u SKIP LOCKED
 $$;
 
--- Dead and held events are tried again, as if for the first time, at most per_second of them (0: any number). Returns how
--- many; 0: the operation is complete.
+-- Dead and held events are tried again, as if for the first time. Returns how many; 0: the operation is complete.
 CREATE FUNCTION {schema}.redrive(
   destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL, standings text[] DEFAULT NULL,
   ids uuid[] DEFAULT NULL, topic text DEFAULT NULL, type text DEFAULT NULL, tenant text DEFAULT NULL,
   aggregate_type text DEFAULT NULL, aggregate_id text DEFAULT NULL, key text DEFAULT NULL, error text DEFAULT NULL,
   since timestamptz DEFAULT NULL, until timestamptz DEFAULT NULL, before_seq bigint DEFAULT NULL,
-  per_second integer DEFAULT 0, most integer DEFAULT 1000)
+  most integer DEFAULT 1000)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -94,8 +93,7 @@ BEGIN
   begun := {schema}.begin_operation(own_id, 'redrive', redrive.by, redrive.destination, jsonb_build_object(
     'standings', redrive.standings, 'ids', redrive.ids, 'topic', redrive.topic, 'type', redrive.type,
     'tenant', redrive.tenant, 'aggregate_type', redrive.aggregate_type, 'aggregate_id', redrive.aggregate_id,
-    'key', redrive.key, 'error', redrive.error, 'since', redrive.since, 'until', redrive.until,
-    'per_second', nullif(redrive.per_second, 0)));
+    'key', redrive.key, 'error', redrive.error, 'since', redrive.since, 'until', redrive.until));
   FOR place IN SELECT {schema}.lock_undelivered(
     redrive.destination, own_id, redrive.standings, redrive.ids, redrive.topic, redrive.type, redrive.tenant,
     redrive.aggregate_type, redrive.aggregate_id, redrive.key, redrive.error, redrive.since, redrive.until,
@@ -103,10 +101,7 @@ BEGIN
   LOOP
     UPDATE {schema}.undelivered u
     SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, sending = 0, redrives = u.redrives + 1,
-        operation = own_id,
-        due = clock_timestamp() + CASE WHEN redrive.per_second > 0
-                                       THEN (begun.done + touched) * (interval '1 second' / redrive.per_second)
-                                       ELSE interval '0' END
+        operation = own_id, due = clock_timestamp()
     WHERE u.ctid = place;
     touched := touched + 1;
   END LOOP;
