@@ -200,7 +200,6 @@ struct Pulse {
   std::chrono::milliseconds next_expiry{};        // Until the next relay would be given up; the lease if there is none.
   std::map<std::string, std::int64_t> changes{};  // destination -> higher whenever a person has changed something there
   std::set<std::string> paused{};                 // destinations to which nothing is to be published now
-  bool news = false;                              // As poll().
 };
 
 // What a relay has found to be wrong with a destination, for people.
@@ -226,7 +225,7 @@ class Membership {
   // Takes free leases; returns those won, with their new term.
   virtual std::vector<Lease> take(std::span<const Lease> free) = 0;
 
-  // Has anything been committed since the last beat() or poll()?
+  // Has anything been committed since the last poll()? The first may say so of what was there before.
   virtual bool poll() = 0;
 
   // Asks to be told of news from now on. False: not to be had now, go on polling. If true, poll() once more

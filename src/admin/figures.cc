@@ -8,7 +8,9 @@
 
 namespace waybill {
 
-Figures::Figures(Store& store, const Clock& clock) : store_(store), clock_(clock), wanted_(clock.steady()) {}
+// At the start it asks once, for whoever comes first.
+Figures::Figures(Store& store, const Clock& clock)
+    : store_(store), clock_(clock), wanted_(clock.steady() - interest + interval) {}
 
 std::optional<Figures::Snapshot> Figures::read() {
   const std::lock_guard lock(mutex_);

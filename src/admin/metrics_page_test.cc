@@ -150,6 +150,14 @@ TEST_F(FiguresTest, AnOldFigureIsNone) {
   EXPECT_TRUE(figures_.read());
 }
 
+TEST_F(FiguresTest, UntilSomebodyReadsTheStoreIsAskedOnce) {
+  live(20s);
+  ASSERT_TRUE(figures_.read());
+  EXPECT_EQ(20s, figures_.read()->age);
+  live(6s);
+  EXPECT_EQ(1s, figures_.read()->age);
+}
+
 TEST_F(FiguresTest, NobodyIsAskedWhenNobodyReads) {
   live(10min);
   const int asked = store_.asked;

@@ -80,14 +80,7 @@ std::size_t Keeper::beat(Steady now) {
   vitals_.beat(context_.clock.steady());
   outage_.worked();
   if (lapsed) spread_news();  // They have stopped, and wait for nothing in particular.
-  if (pulse.news) {
-    rise();
-    next_poll_ = now + poll_first;
-    spread_news();
-  } else if (asleep_) {
-    next_poll_ = now + context_.options.poll_idle;  // The heartbeat was one.
-  }
-  return pulse.news || !pulse.free.empty() ? 1 : 0;
+  return pulse.free.empty() ? 0 : 1;
 }
 
 void Keeper::report_troubles() {

@@ -20,8 +20,8 @@ namespace waybill {
 //
 // News: while carriers find work they look for themselves. When one has none, the keeper polls for it, at
 // intervals that double for as long as nothing comes of it; when the whole log is still, it asks to be told
-// instead and sleeps; but even then it looks from time to time, since the one who made sure of being told may be
-// another relay that is gone by now.
+// instead and sleeps; but even then it looks from time to time (poll_idle), since the one who made sure of being told
+// may be another relay that is gone by now. A heartbeat does not look: whoever has the log locked must not hold it up.
 class Keeper {
  public:
   Keeper(const RelayContext& context, Trust& trust, Vitals& vitals, Waker& waker,

@@ -201,9 +201,7 @@ TEST_F(FenceTest, TheHeartbeatIsNotHeldUpByALockedLog) {
   const bool in_time = beat.wait_for(5s) == std::future_status::ready;
   open("ROLLBACK");
   EXPECT_TRUE(in_time);
-  const Pulse pulse = beat.get();
-  EXPECT_THAT(pulse.mine, SizeIs(1));
-  EXPECT_FALSE(pulse.news);
+  EXPECT_THAT(beat.get().mine, SizeIs(1));
   EXPECT_TRUE(reader.membership->poll());
 }
 

@@ -23,7 +23,7 @@ class MemoryMembership final : public Membership {
                                   .last_seen = tables_->clock.now(),
                                   .destinations = {destinations.begin(), destinations.end()},
                                   .troubles = troubles_};
-    Pulse pulse{.next_expiry = relay_.lease, .news = look()};
+    Pulse pulse{.next_expiry = relay_.lease};
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = tables_->options.shards;
       pulse.changes[destination] = tables_->destinations[destination].changes;

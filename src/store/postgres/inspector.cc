@@ -63,7 +63,6 @@ class PgInspector final : public Inspector {
     return std::move(connection_.transact(std::span(&statement, 1)).at(0));
   }
   std::optional<PgRows> find_event(const EventId& id);
-  void add_undelivered(StoreStatus& status);
   std::vector<EventAtDestination> destinations_of(const EventView& event);
   std::int64_t first_seq_from(Time time, std::int64_t last);
 
@@ -72,8 +71,30 @@ class PgInspector final : public Inspector {
   PgConnection connection_;
 };
 
+Count count_of(std::int64_t counted) {
+  return {.value = counted, .exact = counted <= exact_count_max};
+}
+
+void add_undelivered(const PgRows& rows, StoreStatus& status) {
+  for (int row = 0; row < rows.size(); ++row) {
+    const auto destination = std::find_if(status.destinations.begin(), status.destinations.end(),
+                                          [&](const auto& each) { return each.name == rows.text(row, 0); });
+    if (destination == status.destinations.end()) continue;
+    if (rows.null(row, 1)) {
+      destination->blocked_keys = count_of(rows.integer(row, 2));
+    } else {
+      destination->undelivered[standing_of(rows.text(row, 1))] = count_of(rows.integer(row, 2));
+    }
+  }
+}
+
 StoreStatus PgInspector::status() {
-  const PgRows overall = ask(queries_.status, {std::to_string(exact_count_max)});
+  const PgParameters counted{std::to_string(exact_count_max)};
+  const auto results = connection_.transact(std::vector<PgStatement>{{&queries_.status, counted},
+                                                                     {&queries_.destinations, counted},
+                                                                     {&queries_.standings, counted},
+                                                                     {&queries_.relays}});
+  const PgRows& overall = results[0];
   StoreStatus status{.store = "postgresql",
                      .where = describe_postgres(database_->options.url),
                      .schema_version = static_cast<int>(overall.integer(0, 0)),
@@ -81,7 +102,7 @@ StoreStatus PgInspector::status() {
                      .events = {.value = overall.integer(0, 2)}};
   if (status.events.value > exact_count_max)
     status.events = {.value = std::max(status.events.value, overall.integer(0, 3)), .exact = false};
-  const PgRows rows = ask(queries_.destinations, {std::to_string(exact_count_max)});
+  const PgRows& rows = results[1];
   for (int row = 0; row < rows.size(); ++row) {
     DestinationStatus destination{.name = std::string(rows.text(row, 0)),
                                   .pending = {.value = rows.integer(row, 3), .exact = !rows.boolean(row, 4)},
@@ -93,8 +114,8 @@ StoreStatus PgInspector::status() {
     destination.paused = rows.boolean(row, 8);
     status.destinations.push_back(std::move(destination));
   }
-  add_undelivered(status);
-  const PgRows relays = ask(queries_.relays);
+  add_undelivered(results[2], status);
+  const PgRows& relays = results[3];
   for (int row = 0; row < relays.size(); ++row)
     status.relays.push_back({.id = std::string(relays.text(row, 0)),
                              .name = std::string(relays.text(row, 1)),
@@ -103,24 +124,6 @@ StoreStatus PgInspector::status() {
                              .destinations = nlohmann::json::parse(relays.text(row, 4)).get<std::vector<std::string>>(),
                              .shards_owned = static_cast<int>(relays.integer(row, 5))});
   return status;
-}
-
-Count count_of(std::int64_t counted) {
-  return {.value = counted, .exact = counted <= exact_count_max};
-}
-
-void PgInspector::add_undelivered(StoreStatus& status) {
-  const PgRows rows = ask(queries_.standings, {std::to_string(exact_count_max)});
-  for (int row = 0; row < rows.size(); ++row) {
-    const auto destination = std::find_if(status.destinations.begin(), status.destinations.end(),
-                                          [&](const auto& each) { return each.name == rows.text(row, 0); });
-    if (destination == status.destinations.end()) continue;
-    if (rows.null(row, 1)) {
-      destination->blocked_keys = count_of(rows.integer(row, 2));
-    } else {
-      destination->undelivered[standing_of(rows.text(row, 1))] = count_of(rows.integer(row, 2));
-    }
-  }
 }
 
 EventList PgInspector::list(const EventFilter& filter) {

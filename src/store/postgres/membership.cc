@@ -60,7 +60,6 @@ class PgMembership final : public Membership {
       connection_.run({&queries_.enroll, {pg_array(destinations)}});
       pulse = read(connection_.run(statement));
     }
-    pulse.news = poll();
     return pulse;
   }
 

@@ -35,7 +35,7 @@ class SqliteMembership final : public Membership {
   Pulse beat(std::span<const std::string> destinations) override {
     opened_.check();
     say_alive(destinations);
-    Pulse pulse{.next_expiry = relay_.lease, .news = poll()};
+    Pulse pulse{.next_expiry = relay_.lease};
     const bool copy = notice_copy();
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = 1;
