@@ -11,11 +11,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Between two looks at the log while events keep coming: the more a look has brought, the longer. Few events are
-// wanted soon; many are better read together, since every look costs those who write them.
-constexpr Steady::duration read_pause_min = 1ms;
-constexpr Steady::duration read_pause_max = 5ms;
-constexpr Steady::duration read_pause_per_event = 250us;
 // How long a wait for the destination's answers may make other things wait.
 constexpr auto answer_pause = 2ms;
 // How long events are moved before other things get their turn: orders, settling, a stop. A sink that calls a function
@@ -243,7 +238,7 @@ Steady Carrier::next_deadline(Steady latest) const {
 
 Steady Carrier::next_read(Steady latest) const {
   if (!any_hungry()) return latest;
-  if (!appetite().shards.empty()) return std::min(latest, last_read_ + read_pause_);
+  if (!appetite().shards.empty()) return std::min(latest, pace_.next());
   return std::min(latest, last_look_ + context_.options.poll_busy);
 }
 
@@ -284,8 +279,9 @@ std::size_t Carrier::fetch() {
 std::size_t Carrier::exchange() {
   const Steady now = context_.clock.steady();
   look_around(now);
-  const std::vector<Settlement> settled = due_settlements(now);
-  const Appetite asked = now - last_read_ >= read_pause_ ? appetite() : Appetite{};
+  const Appetite asked = now >= pace_.next() ? appetite() : Appetite{};
+  // What would be due before the next look goes along with this one.
+  const std::vector<Settlement> settled = due_settlements(now, asked.shards.empty() ? now : now + pace_.pause());
   if (settled.empty() && asked.shards.empty()) {
     session_->keep_up();
     return 0;
@@ -294,14 +290,13 @@ std::size_t Carrier::exchange() {
   Reading reading = session_->exchange(settled, asked);
   outage_.worked();
   if (!settled.empty()) last_settle_ = now;
-  if (!asked.shards.empty()) last_read_ = now;
   for (const std::int32_t shard : reading.lost) {
     context_.log.info("another relay has taken over", {{"destination", name()}, {"shard", std::to_string(shard)}});
     forget(shard);
   }
   for (const Settlement& settlement : settled)
     if (const Shard* shard = shards_.find(settlement.shard)) shard->lane->saved();
-  return settled.size() + take_in(std::move(reading), asked);
+  return settled.size() + take_in(std::move(reading), asked, now);
 }
 
 Steady::duration Carrier::settle_interval(Lane::Urgency urgency) const {
@@ -315,13 +310,14 @@ Steady::duration Carrier::settle_interval(Lane::Urgency urgency) const {
   }
 }
 
-std::vector<Settlement> Carrier::due_settlements(Steady now) {
+// What is due at `time`, as it is now.
+std::vector<Settlement> Carrier::due_settlements(Steady now, Steady time) {
   const bool due = std::any_of(shards_.begin(), shards_.end(), [&](const auto& place) {
     const Shard& shard = place.second;
     if (!shard.lane) return false;
     const auto urgency = shard.lane->urgency(now);
     if (urgency == Lane::Urgency::none) return false;
-    return (shard.ending() && shard.lane->under_way() == 0) || now - last_settle_ >= settle_interval(urgency);
+    return (shard.ending() && shard.lane->under_way() == 0) || time - last_settle_ >= settle_interval(urgency);
   });
   std::vector<Settlement> moved;
   if (!due) return moved;
@@ -364,7 +360,8 @@ Appetite Carrier::appetite() const {
   return wish;
 }
 
-std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
+std::size_t Carrier::take_in(Reading reading, const Appetite& asked, Steady now) {
+  if (asked.shards.empty()) return 0;
   for (const std::int32_t number : asked.shards)
     if (Shard* shard = shards_.find(number)) shard->hungry = false;
   std::size_t events = 0;
@@ -381,9 +378,7 @@ std::size_t Carrier::take_in(Reading reading, const Appetite& asked) {
   // Where some came others will: to look at all shards costs no more than to look at one, and shards that are level
   // stay so.
   if (events > 0 && !behind) shards_.make_all_hungry();
-  read_pause_ =
-      behind ? Steady::duration(0)
-             : std::clamp(read_pause_per_event * static_cast<Steady::rep>(events), read_pause_min, read_pause_max);
+  pace_.looked(events, behind, now);
   return events;
 }
 

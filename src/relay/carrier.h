@@ -19,6 +19,7 @@
 #include "relay/context.h"
 #include "relay/lanes.h"
 #include "relay/outage.h"
+#include "relay/pace.h"
 #include "relay/shards.h"
 #include "relay/tally.h"
 #include "relay/verdict.h"
@@ -98,10 +99,10 @@ class Carrier {
   std::size_t exchange();
   void look_around(Steady now);
   Steady::duration settle_interval(Lane::Urgency urgency) const;
-  std::vector<Settlement> due_settlements(Steady now);
+  std::vector<Settlement> due_settlements(Steady now, Steady time);
   void say_if_at_limit(Shard& shard);
   Appetite appetite() const;
-  std::size_t take_in(Reading reading, const Appetite& asked);
+  std::size_t take_in(Reading reading, const Appetite& asked, Steady now);
   void append(Lane& lane, Chunk chunk);
   std::size_t return_finished_lanes();
 
@@ -136,8 +137,7 @@ class Carrier {
   bool alone_ = false;  // What is under way must stay alone.
   std::vector<Outcome> outcomes_;
   std::size_t first_shard_ = 0;  // Which shard publishes first; it rotates.
-  Steady last_read_{};
-  Steady::duration read_pause_{};
+  Pace pace_;
   Steady last_look_{};  // when all shards were last made hungry
   Steady last_settle_{};
   std::optional<Steady> next_due_;  // when an event that waits for a time may go
