@@ -1,6 +1,9 @@
-// What an application may rely on when it enqueues: dedup keys, and bytes that arrive as they were given.
+// What an application may rely on when it enqueues: dedup keys, bytes that arrive as they were given, and limits.
 
 #include <future>
+#include <map>
+
+#include <fmt/format.h>
 
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -256,6 +259,62 @@ TEST_F(BytesTest, ALargePayloadIsDeliveredAndOneByteMoreRefused) {
                             " - 2) || '\"')::json)"));
   EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic) VALUES ('t')"));
   EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic, payload, payload_bytes) VALUES ('t', '1', 'x')"));
+}
+
+// What the log itself holds events to, whoever writes them.
+class LimitsTest : public PostgresTest {
+ protected:
+  // What is said against an event with this value in this column; empty: nothing.
+  std::string said(const std::string& column, const std::string& value) {
+    const bool pair = column.starts_with("aggregate_");
+    const std::string other = column == "aggregate_id" ? "aggregate_type" : "aggregate_id";
+    const std::string topic = column == "topic" ? "" : "topic, ";
+    try {
+      app("INSERT INTO waybill.event (payload, " + topic + (pair ? other + ", " : "") + column + ") SELECT '1', " +
+          (topic.empty() ? "" : "'t', ") + (pair ? "'o', " : "") + value);
+      return "";
+    } catch (const std::runtime_error& error) {
+      const std::string text = error.what();
+      return text.substr(0, text.find('\n'));
+    }
+  }
+};
+
+TEST_F(LimitsTest, TextsHaveTheirLimits) {
+  const std::map<std::string, int> most{
+      {"tenant", 255}, {"topic", 255},        {"type", 255},        {"aggregate_type", 255}, {"aggregate_id", 512},
+      {"key", 512},    {"content_type", 255}, {"routing_key", 255}, {"schema_id", 255},      {"dedup_key", 512}};
+  app("CREATE TABLE stored AS SELECT repeat('x', 100000) AS long");
+  ASSERT_LT(app.number("SELECT pg_column_size(long) FROM stored"), 2'000) << "it is compressed";
+  for (const auto& [column, limit] : most) {
+    const std::string refusal = fmt::format("23514: ERROR:  {} must have 1 to {} bytes", column, limit);
+    EXPECT_EQ("", said(column, "'x'"));
+    EXPECT_EQ("", said(column, fmt::format("repeat('x', {})", limit)));
+    EXPECT_EQ(refusal, said(column, "''"));
+    EXPECT_EQ(refusal, said(column, fmt::format("repeat('x', {})", limit + 1)));
+    EXPECT_EQ(refusal, said(column, fmt::format("repeat(chr(228), {})", limit / 2 + 1))) << "bytes, not characters";
+    EXPECT_EQ(refusal, said(column, "long FROM stored"));
+  }
+}
+
+TEST_F(LimitsTest, SoHasTheRest) {
+  const auto object = [](int bytes) {
+    return fmt::format("('{{\"a\":\"' || repeat('x', {}) || '\"}}')::json", bytes - 8);
+  };
+  for (const auto& [column, limit] : std::map<std::string, int>{{"metadata", 65536}, {"headers", 16384}}) {
+    const std::string refusal =
+        fmt::format("23514: ERROR:  {} must be a JSON object of at most {} bytes", column, limit);
+    EXPECT_EQ("", said(column, "'{}'::json"));
+    EXPECT_EQ("", said(column, object(limit)));
+    EXPECT_EQ(refusal, said(column, object(limit + 1)));
+    for (const char* other : {"'[]'", "'1'", "'null'", "'\"{}\"'"})
+      EXPECT_EQ(refusal, said(column, std::string(other) + "::json"));
+  }
+  EXPECT_EQ("", said("attempts_max", "1"));
+  EXPECT_EQ("23514: ERROR:  attempts_max must be at least 1", said("attempts_max", "0"));
+  EXPECT_EQ("23514: ERROR:  exactly one of payload and payload_bytes must be given",
+            said("payload_bytes", "'x'::bytea"));
+  EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic, payload, aggregate_id) VALUES ('t', '1', 'x')"));
 }
 
 }  // namespace

@@ -12,7 +12,8 @@ CREATE FUNCTION {schema}.new_id() RETURNS uuid LANGUAGE sql VOLATILE PARALLEL SA
   SELECT pg_catalog.encode(pg_catalog.set_bit(pg_catalog.set_bit(
            overlay(pg_catalog.uuid_send(pg_catalog.gen_random_uuid())
              PLACING substring(pg_catalog.int8send(
-                       (extract(epoch FROM pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint) FROM 3)
+                       (pg_catalog.date_part('epoch', pg_catalog.clock_timestamp()) OPERATOR(pg_catalog.*) 1000)::bigint)
+                     FROM 3)
              FROM 1 FOR 6), 52, 1), 53, 1), 'hex')::pg_catalog.uuid
 $$;
 
@@ -20,12 +21,10 @@ $$;
 -- shards would split keys and make every cursor worthless.
 CREATE FUNCTION {schema}.shard_of(tenant text, key text, aggregate_type text, aggregate_id text, id uuid)
 RETURNS smallint LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT ((CASE WHEN key IS NOT NULL
-                THEN pg_catalog.hashtextextended(key, pg_catalog.hashtextextended(tenant, 0))
-                WHEN aggregate_id IS NOT NULL
-                THEN pg_catalog.hashtextextended(pg_catalog.textcat(pg_catalog.textcat(aggregate_type, '/'), aggregate_id),
-                                                 pg_catalog.hashtextextended(tenant, 0))
-                ELSE pg_catalog.uuid_hash_extended(id, 0) END
+  SELECT ((coalesce(pg_catalog.hashtextextended(
+                      coalesce(key, pg_catalog.textcat(pg_catalog.textcat(aggregate_type, '/'), aggregate_id)),
+                      pg_catalog.hashtextextended(tenant, 0)),
+                    pg_catalog.uuid_hash_extended(id, 0))
            OPERATOR(pg_catalog.&) 9223372036854775807) OPERATOR(pg_catalog.%) {shards})::smallint
 $$;
 
@@ -36,7 +35,7 @@ CREATE TABLE {schema}.event (
   xid            xid8 NOT NULL DEFAULT pg_current_xact_id(),
   seq            bigint NOT NULL GENERATED ALWAYS AS IDENTITY (CACHE 1),
   slot           smallint NOT NULL
-                   DEFAULT ((extract(epoch FROM clock_timestamp())::bigint / {slot_seconds}) % 8)::smallint,
+                   DEFAULT ((date_part('epoch', clock_timestamp())::bigint / {slot_seconds}) % 8)::smallint,
   shard          smallint NOT NULL,  -- shard_of() the key; by admit()
   octets         integer NOT NULL,   -- of the payload; by admit()
   created_at     timestamptz NOT NULL DEFAULT clock_timestamp(),
@@ -94,52 +93,62 @@ CREATE TABLE {schema}.dedup (
 
 -- Admits an event to the log: fills in what follows from it, holds it to the limits, and drops it if its dedup key was
 -- used before. In one trigger, because generated columns and CHECK constraints are parsed and planned again by every
--- statement: they took 75 of the 130 microseconds that the server spent on an INSERT of one event, this takes 15.
+-- statement: they took 75 of the 130 microseconds that the server spent on an INSERT of one event, this takes some 15.
 -- With its owner's rights, so that nobody else can use up a dedup key; and nobody's to make a trigger of, see grants.sql.
 CREATE FUNCTION {schema}.admit() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$
 BEGIN
   NEW.shard := {schema}.shard_of(NEW.tenant, NEW.key, NEW.aggregate_type, NEW.aggregate_id, NEW.id);
   NEW.octets := coalesce(pg_catalog.octet_length(NEW.payload::pg_catalog.text),
                          pg_catalog.octet_length(NEW.payload_bytes), 0);
+  -- PL/pgSQL makes an expression ready anew in every transaction, which costs more than to evaluate it. So first a short
+  -- one, which is true of whatever breaks a limit and of little else: an array takes 28 bytes more than the longest text
+  -- in it, at least, and an empty text is replaced there by one that is too long.
   IF (NEW.payload IS NULL) OPERATOR(pg_catalog.=) (NEW.payload_bytes IS NULL)
      OR (NEW.aggregate_type IS NULL) OPERATOR(pg_catalog.<>) (NEW.aggregate_id IS NULL)
      OR NEW.octets OPERATOR(pg_catalog.>) 786432
-     OR least(pg_catalog.octet_length(NEW.tenant), pg_catalog.octet_length(NEW.topic), pg_catalog.octet_length(NEW.type),
-              pg_catalog.octet_length(NEW.aggregate_type), pg_catalog.octet_length(NEW.aggregate_id),
-              pg_catalog.octet_length(NEW.key), pg_catalog.octet_length(NEW.content_type),
-              pg_catalog.octet_length(NEW.routing_key), pg_catalog.octet_length(NEW.schema_id),
-              pg_catalog.octet_length(NEW.dedup_key), NEW.attempts_max) OPERATOR(pg_catalog.<) 1
-     OR greatest(pg_catalog.octet_length(NEW.tenant), pg_catalog.octet_length(NEW.topic),
-                 pg_catalog.octet_length(NEW.type), pg_catalog.octet_length(NEW.aggregate_type),
-                 pg_catalog.octet_length(NEW.content_type), pg_catalog.octet_length(NEW.routing_key),
-                 pg_catalog.octet_length(NEW.schema_id)) OPERATOR(pg_catalog.>) 255
-     OR greatest(pg_catalog.octet_length(NEW.aggregate_id), pg_catalog.octet_length(NEW.key),
-                 pg_catalog.octet_length(NEW.dedup_key)) OPERATOR(pg_catalog.>) 512
+     OR NEW.attempts_max OPERATOR(pg_catalog.<) 1
      OR pg_catalog.json_typeof(NEW.metadata) OPERATOR(pg_catalog.<>) 'object'
-     OR pg_catalog.octet_length(NEW.metadata::pg_catalog.text) OPERATOR(pg_catalog.>) 65536
      OR pg_catalog.json_typeof(NEW.headers) OPERATOR(pg_catalog.<>) 'object'
-     OR pg_catalog.octet_length(NEW.headers::pg_catalog.text) OPERATOR(pg_catalog.>) 16384 THEN
-    RAISE check_violation USING MESSAGE = CASE
-      WHEN (NEW.payload IS NULL) OPERATOR(pg_catalog.=) (NEW.payload_bytes IS NULL)
-      THEN 'exactly one of payload and payload_bytes must be given'
-      WHEN (NEW.aggregate_type IS NULL) OPERATOR(pg_catalog.<>) (NEW.aggregate_id IS NULL)
-      THEN 'aggregate_type and aggregate_id go together'
-      WHEN NEW.octets OPERATOR(pg_catalog.>) 786432 THEN 'payload must be at most 786432 bytes'
-      WHEN pg_catalog.json_typeof(NEW.metadata) OPERATOR(pg_catalog.<>) 'object'
-        OR pg_catalog.octet_length(NEW.metadata::pg_catalog.text) OPERATOR(pg_catalog.>) 65536
-      THEN 'metadata must be a JSON object of at most 65536 bytes'
-      WHEN pg_catalog.json_typeof(NEW.headers) OPERATOR(pg_catalog.<>) 'object'
-        OR pg_catalog.octet_length(NEW.headers::pg_catalog.text) OPERATOR(pg_catalog.>) 16384
-      THEN 'headers must be a JSON object of at most 16384 bytes'
-      WHEN NEW.attempts_max OPERATOR(pg_catalog.<) 1 THEN 'attempts_max must be at least 1'
-      ELSE (SELECT pg_catalog.format('%s must have 1 to %s bytes', name, most)
-            FROM (VALUES ('tenant', NEW.tenant, 255), ('topic', NEW.topic, 255), ('type', NEW.type, 255),
-                         ('aggregate_type', NEW.aggregate_type, 255), ('aggregate_id', NEW.aggregate_id, 512),
-                         ('key', NEW.key, 512), ('content_type', NEW.content_type, 255),
-                         ('routing_key', NEW.routing_key, 255), ('schema_id', NEW.schema_id, 255),
-                         ('dedup_key', NEW.dedup_key, 512)) AS field (name, value, most)
-            WHERE pg_catalog.octet_length(value) OPERATOR(pg_catalog.<) 1
-               OR pg_catalog.octet_length(value) OPERATOR(pg_catalog.>) most LIMIT 1) END;
+     OR pg_catalog.pg_column_size(ARRAY[NEW.metadata, NEW.headers]) OPERATOR(pg_catalog.>) 16384
+     OR pg_catalog.pg_column_size(pg_catalog.array_replace(
+          ARRAY[NEW.tenant, NEW.topic, NEW.type, NEW.aggregate_type, NEW.aggregate_id, NEW.key, NEW.content_type,
+                NEW.routing_key, NEW.schema_id, NEW.dedup_key], '', pg_catalog.repeat('-', 256)))
+          OPERATOR(pg_catalog.>) 283 THEN
+    IF (NEW.payload IS NULL) OPERATOR(pg_catalog.=) (NEW.payload_bytes IS NULL) THEN
+      RAISE check_violation USING MESSAGE = 'exactly one of payload and payload_bytes must be given';
+    ELSIF (NEW.aggregate_type IS NULL) OPERATOR(pg_catalog.<>) (NEW.aggregate_id IS NULL) THEN
+      RAISE check_violation USING MESSAGE = 'aggregate_type and aggregate_id go together';
+    ELSIF NEW.octets OPERATOR(pg_catalog.>) 786432 THEN
+      RAISE check_violation USING MESSAGE = 'payload must be at most 786432 bytes';
+    ELSIF pg_catalog.json_typeof(NEW.metadata) OPERATOR(pg_catalog.<>) 'object'
+          OR pg_catalog.octet_length(NEW.metadata::pg_catalog.text) OPERATOR(pg_catalog.>) 65536 THEN
+      RAISE check_violation USING MESSAGE = 'metadata must be a JSON object of at most 65536 bytes';
+    ELSIF pg_catalog.json_typeof(NEW.headers) OPERATOR(pg_catalog.<>) 'object'
+          OR pg_catalog.octet_length(NEW.headers::pg_catalog.text) OPERATOR(pg_catalog.>) 16384 THEN
+      RAISE check_violation USING MESSAGE = 'headers must be a JSON object of at most 16384 bytes';
+    ELSIF NEW.attempts_max OPERATOR(pg_catalog.<) 1 THEN
+      RAISE check_violation USING MESSAGE = 'attempts_max must be at least 1';
+    ELSIF least(pg_catalog.octet_length(NEW.tenant), pg_catalog.octet_length(NEW.topic),
+                pg_catalog.octet_length(NEW.type), pg_catalog.octet_length(NEW.aggregate_type),
+                pg_catalog.octet_length(NEW.aggregate_id), pg_catalog.octet_length(NEW.key),
+                pg_catalog.octet_length(NEW.content_type), pg_catalog.octet_length(NEW.routing_key),
+                pg_catalog.octet_length(NEW.schema_id), pg_catalog.octet_length(NEW.dedup_key)) OPERATOR(pg_catalog.<) 1
+          OR greatest(pg_catalog.octet_length(NEW.tenant), pg_catalog.octet_length(NEW.topic),
+                      pg_catalog.octet_length(NEW.type), pg_catalog.octet_length(NEW.aggregate_type),
+                      pg_catalog.octet_length(NEW.content_type), pg_catalog.octet_length(NEW.routing_key),
+                      pg_catalog.octet_length(NEW.schema_id)) OPERATOR(pg_catalog.>) 255
+          OR greatest(pg_catalog.octet_length(NEW.aggregate_id), pg_catalog.octet_length(NEW.key),
+                      pg_catalog.octet_length(NEW.dedup_key)) OPERATOR(pg_catalog.>) 512 THEN
+      RAISE check_violation USING MESSAGE = (
+        SELECT pg_catalog.format('%s must have 1 to %s bytes', name, most)
+        FROM (VALUES ('tenant', NEW.tenant, 255), ('topic', NEW.topic, 255), ('type', NEW.type, 255),
+                     ('aggregate_type', NEW.aggregate_type, 255), ('aggregate_id', NEW.aggregate_id, 512),
+                     ('key', NEW.key, 512), ('content_type', NEW.content_type, 255),
+                     ('routing_key', NEW.routing_key, 255), ('schema_id', NEW.schema_id, 255),
+                     ('dedup_key', NEW.dedup_key, 512)) AS field (name, value, most)
+        WHERE pg_catalog.octet_length(value) OPERATOR(pg_catalog.<) 1
+           OR pg_catalog.octet_length(value) OPERATOR(pg_catalog.>) most LIMIT 1);
+    END IF;
   END IF;
   IF NEW.dedup_key IS NOT NULL THEN
     INSERT INTO {schema}.dedup (tenant, key, id) VALUES (NEW.tenant, NEW.dedup_key, NEW.id) ON CONFLICT DO NOTHING;
