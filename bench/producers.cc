@@ -1,6 +1,7 @@
 // What the outbox costs those who write: an enqueue against any other insert, and many writers with relays about.
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <set>
 
 #include <fmt/format.h>
@@ -68,21 +69,40 @@ Client order_client(const std::string& url, bool enqueues) {
   };
 }
 
-double commits(Run& run, const std::string& url, bool enqueues) {
-  return calls_per_second(8, run.scale.round(), [&](int) { return order_client(url, enqueues); });
+struct Commits {
+  double per_second = 0;
+  double cpu = 0;  // The server's and the relays', in microseconds a commit: what a busy machine says less about.
+};
+using Relays = std::vector<const RelayProcess*>;
+
+Commits commits(Run& run, int clients, const std::function<Client(int)>& make, const Relays& relays = {}) {
+  const auto cpu = [&] {
+    double seconds = run.server.cpu();
+    for (const RelayProcess* relay : relays) seconds += cpu_seconds(relay->pid());
+    return seconds;
+  };
+  const double before = cpu();
+  const double per_second = calls_per_second(clients, run.scale.round(), make);
+  const double count = per_second * std::chrono::duration<double>(run.scale.round()).count();
+  return {.per_second = per_second, .cpu = 1e6 * (cpu() - before) / count};
+}
+
+Commits orders(Run& run, const std::string& url, bool enqueues, const Relays& relays = {}) {
+  return commits(
+      run, 8, [&](int) { return order_client(url, enqueues); }, relays);
 }
 
 void add_rates(Figure& figure, const std::string& one, const std::string& other,
-               const std::vector<std::pair<double, double>>& pairs) {
-  std::vector<double> ones;
-  std::vector<double> others;
+               const std::vector<std::pair<Commits, Commits>>& pairs) {
+  std::map<std::string, std::vector<double>> details;
   for (const auto& [a, b] : pairs) {
-    figure.samples.push_back(a / b);
-    ones.push_back(a);
-    others.push_back(b);
+    figure.samples.push_back(a.per_second / b.per_second);
+    details[one + " commits/s"].push_back(a.per_second);
+    details[other + " commits/s"].push_back(b.per_second);
+    details[one + " cpu us/commit"].push_back(a.cpu);
+    details[other + " cpu us/commit"].push_back(b.cpu);
   }
-  figure.details[one + " commits/s"] = median(ones);
-  figure.details[other + " commits/s"] = median(others);
+  for (auto& [name, values] : details) figure.details[name] = median(std::move(values));
 }
 
 // Keys of the workload that live in these shards.
@@ -98,15 +118,16 @@ std::vector<long> numbers_in(Connection& connection, const std::set<int>& shards
   return numbers;
 }
 
-double commits_of_32(Run& run, const std::string& url, const std::vector<long>& numbers) {
-  return calls_per_second(32, run.scale.round(), [&](int) -> Client {
+Commits commits_of_32(Run& run, const std::string& url, const std::vector<long>& numbers, const Relays& relays = {}) {
+  const auto make = [&](int) -> Client {
     auto connection = std::make_shared<Connection>(url);
     connection->prepare("enqueue", enqueue_sql());
     return [connection, &numbers] {
       const long n = numbers[static_cast<std::size_t>(++last_number) % numbers.size()];
       connection->run("enqueue", parameters_of(enqueue_statement(event_number(n), Dialect::postgresql)));
     };
-  });
+  };
+  return commits(run, 32, make, relays);
 }
 
 }  // namespace
@@ -118,22 +139,22 @@ void enqueue_vs_second_insert(Run& run) {
   const auto with_relay = [&](bool enqueues) {
     RelayProcess relay(run.waybill, url, {"all"});
     await("a relay owns all shards", 20ms, [&] { return shards_owned(connection)[relay.name()].size() == 16; });
-    const double rate = commits(run, url, enqueues);
+    const Commits done = orders(run, url, enqueues, {&relay});
     relay.stop();
-    return rate;
+    return done;
   };
-  commits(run, url, true);  // The first to write pays for new files.
-  commits(run, url, false);
+  orders(run, url, true);  // The first to write pays for new files.
+  orders(run, url, false);
   Figure figure{.name = "enqueue_vs_second_insert", .goal = at_least(0.85)};
   add_rates(figure, "enqueue", "plain",
-            side_by_side<double>(
+            side_by_side<Commits>(
                 run.scale.pairs() + 2, [&] { return with_relay(true); }, [&] { return with_relay(false); }));
   run.report.add(std::move(figure));
 
   Figure alone{.name = "enqueue_vs_second_insert_no_relay"};
   add_rates(alone, "enqueue", "plain",
-            side_by_side<double>(
-                run.scale.pairs(), [&] { return commits(run, url, true); }, [&] { return commits(run, url, false); }));
+            side_by_side<Commits>(
+                run.scale.pairs(), [&] { return orders(run, url, true); }, [&] { return orders(run, url, false); }));
   run.report.add(std::move(alone));
   run.server.drop(url);
 }
@@ -160,15 +181,16 @@ void wake_commits_32_writers(Run& run) {
     std::this_thread::sleep_for(1s);  // What was written without them is read by now.
     const double notified_before = connection.number(count_notified);
     const double written_before = connection.number(count_written);
-    const double rate = commits_of_32(run, url, numbers);
+    const Commits done = commits_of_32(run, url, numbers, {&busy, &quiet});
     notified.push_back((connection.number(count_notified) - notified_before) /
                        (connection.number(count_written) - written_before));
     busy.stop();
     quiet.stop();
-    return rate;
+    return done;
   };
-  add_rates(figure, "two relays", "no relay",
-            side_by_side<double>(run.scale.pairs() + 2, with_relays, [&] { return commits_of_32(run, url, numbers); }));
+  add_rates(figure, "two relays", "no relay", side_by_side<Commits>(run.scale.pairs() + 2, with_relays, [&] {
+              return commits_of_32(run, url, numbers);
+            }));
   figure.details["share of commits that notified"] = median(notified);
   run.report.add(std::move(figure));
   run.server.drop(url);
