@@ -5,8 +5,6 @@
 
 #include <fmt/format.h>
 
-#include "waybill/enqueue.h"
-
 #include "await.h"
 #include "bench.h"
 #include "relay_process.h"
@@ -29,16 +27,6 @@ constexpr const char* plain_tables =
 
 std::atomic<long> last_number = 0;
 
-Connection::Parameters parameters_of(const Statement& statement) {
-  Connection::Parameters parameters;
-  for (const Parameter& parameter : statement.parameters) parameters.push_back(parameter.value);
-  return parameters;
-}
-
-std::string enqueue_sql() {
-  return enqueue_statement(event_number(1), Dialect::postgresql).sql;
-}
-
 // The same INSERT with two more values, into the other table.
 std::string plain_sql() {
   std::string sql = enqueue_sql();
@@ -56,7 +44,7 @@ Client order_client(const std::string& url, bool enqueues) {
   connection->prepare("second", enqueues ? enqueue_sql() : plain_sql());
   return [connection, enqueues] {
     const long n = ++last_number;
-    auto parameters = parameters_of(enqueue_statement(event_number(n), Dialect::postgresql));
+    auto parameters = enqueue_parameters(event_number(n));
     if (!enqueues) {
       parameters.push_back(std::to_string(n % 16));
       parameters.push_back(std::to_string(n));
@@ -104,7 +92,7 @@ double commits_of_32(Run& run, const std::string& url, const std::vector<long>& 
     connection->prepare("enqueue", enqueue_sql());
     return [connection, &numbers] {
       const long n = numbers[static_cast<std::size_t>(++last_number) % numbers.size()];
-      connection->run("enqueue", parameters_of(enqueue_statement(event_number(n), Dialect::postgresql)));
+      connection->run("enqueue", enqueue_parameters(event_number(n)));
     };
   });
 }
