@@ -10,7 +10,7 @@ namespace waybill::bench {
 
 // What a destination was given, and what it made of it.
 struct Delivery {
-  std::int64_t number = 0;  // The event's version.
+  std::int64_t number = 0;                     // The event's version.
   std::chrono::steady_clock::time_point at{};  // By the clock of the machine: comparable between processes.
   bool delivered = false;
 };

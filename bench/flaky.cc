@@ -92,7 +92,9 @@ double percent(double part, double whole) {
 }  // namespace
 
 void flaky_destination(Run& run) {
-  const std::chrono::seconds duration(run.scale.flaky_seconds > 0 ? run.scale.flaky_seconds : run.scale.quick ? 15 : 300);
+  const std::chrono::seconds duration(run.scale.flaky_seconds > 0 ? run.scale.flaky_seconds
+                                      : run.scale.quick           ? 15
+                                                                  : 300);
   const std::string url = run.server.migrated_database();
   Connection connection(url);
   const auto start = [&] {

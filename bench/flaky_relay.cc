@@ -25,7 +25,15 @@ struct Mood {
   double fail_percent = 0;
   std::string refused_key{};
   std::string until{};  // The key is refused until this file is there.
+
+  // How long the destination is busy with an event: the event says so, in microseconds.
+  static std::chrono::microseconds cost(const EventView& event) {
+    return std::chrono::microseconds(event.schema_version.value_or(0));
+  }
 };
+
+// So much work a destination takes in advance: a thousand events at 25 microseconds.
+constexpr auto queue_max = 25ms;
 
 class FlakySink final : public Sink {
  public:
@@ -34,6 +42,7 @@ class FlakySink final : public Sink {
   void submit(const EventView& event, std::uint64_t ticket) override {
     const bool fails = refuses(event) || chance_(random_) < mood_.fail_percent;
     log_.add(event.version.value_or(-1), !fails);
+    busy_until_ = std::max(busy_until_, std::chrono::steady_clock::now()) + mood_.cost(event);
     if (fails) {
       outcomes_.push_back({.ticket = ticket, .kind = Outcome::Kind::retry, .reason = "not this time"});
     } else {
@@ -43,6 +52,7 @@ class FlakySink final : public Sink {
 
   void collect(std::vector<Outcome>& outcomes, Steady /*deadline*/) override {
     log_.flush();
+    std::this_thread::sleep_until(busy_until_ - queue_max);
     outcomes.insert(outcomes.end(), outcomes_.begin(), outcomes_.end());
     outcomes_.clear();
   }
@@ -57,6 +67,7 @@ class FlakySink final : public Sink {
   DeliveryWriter log_;
   Mood mood_;
   std::vector<Outcome> outcomes_;
+  Steady busy_until_{};
   std::mt19937_64 random_{std::random_device{}()};
   std::uniform_real_distribution<double> chance_{0, 100};
 };

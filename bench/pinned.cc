@@ -36,9 +36,7 @@ struct Reading {
 PacedClient enqueuer(const std::string& url) {
   auto connection = std::make_shared<Connection>(url);
   connection->prepare("enqueue", enqueue_sql());
-  return [connection](long n) {
-    connection->run("enqueue", enqueue_parameters(event_number(n)));
-  };
+  return [connection](long n) { connection->run("enqueue", enqueue_parameters(event_number(n))); };
 }
 
 }  // namespace

@@ -55,15 +55,9 @@ void RelayProcess::kill() {
 
 FlakyRelay::FlakyRelay(const std::string& store, const std::string& destination, const std::vector<std::string>& moods)
     : name_(next_name()), reader_(folder_.path() + "/deliveries") {
-  std::vector<std::string> command{(own_folder() / "flaky_relay").string(),
-                                   "--store",
-                                   store,
-                                   "--name",
-                                   name_,
-                                   "--destination",
-                                   destination,
-                                   "--log",
-                                   folder_.path() + "/deliveries"};
+  std::vector<std::string> command{
+      (own_folder() / "flaky_relay").string(), "--store", store, "--name", name_, "--destination", destination, "--log",
+      folder_.path() + "/deliveries"};
   command.insert(command.end(), moods.begin(), moods.end());
   process_.emplace(command, folder_.path() + "/log");
 }
