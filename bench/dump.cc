@@ -2,9 +2,9 @@
 //
 // The ring turns in a minute instead of a week. pg_dump holds a lock on every table; whoever cleans wants one slot for
 // himself, and everybody who needs that slot stands behind him.
-#include <atomic>
 #include <cstdio>
-#include <mutex>
+#include <functional>
+#include <map>
 #include <stop_token>
 #include <thread>
 
@@ -22,6 +22,7 @@ namespace waybill::bench {
 namespace {
 
 using namespace std::chrono_literals;
+using SteadyTime = std::chrono::steady_clock::time_point;
 
 constexpr int rate = 1'000;
 constexpr int slot_seconds = 8;
@@ -96,15 +97,12 @@ class Site {
   Connection& connection() { return connection_; }
   FlakyRelay& relay() { return relay_; }
 
-  // How long transactions took, in milliseconds.
-  std::vector<double> commits(std::chrono::seconds duration) {
-    std::vector<double> took;
-    for (const Commit& commit : commit_paced(url_, written_, rate, duration))
-      took.push_back(std::chrono::duration<double, std::milli>(commit.answered - commit.begun).count());
-    written_ += static_cast<long>(took.size());
-    return took;
+  void write(std::chrono::seconds duration) {
+    const auto some = commit_paced(url_, written(), rate, duration);
+    commits_.insert(commits_.end(), some.begin(), some.end());
   }
-  long written() const { return written_; }
+  const std::vector<Commit>& commits() const { return commits_; }
+  long written() const { return static_cast<long>(commits_.size()); }
   double in_log() { return connection_.number("SELECT count(*) FROM waybill.event"); }
 
  private:
@@ -112,24 +110,39 @@ class Site {
   const std::string url_;
   Connection connection_;
   FlakyRelay relay_;
-  long written_ = 0;
+  std::vector<Commit> commits_;  // of event n, at n
 };
 
-// What those who write saw in one window of time.
+// What those who write saw in one window of time, in milliseconds.
 struct Window {
   double p50 = 0;
   double p99 = 0;
   double longest = 0;
-  double cleaned = 0;  // Events that went from the log meanwhile.
+  double cleaned = 0;      // Events that went from the log meanwhile.
+  double publish_p99 = 0;  // From the sending of COMMIT to the delivery.
+  long first = 0;          // The numbers of its events,
+  long end = 0;            // and not this one.
 };
+
+double milliseconds(SteadyTime from, SteadyTime to) {
+  return std::chrono::duration<double, std::milli>(to - from).count();
+}
 
 Window look(Site& site, std::chrono::seconds duration) {
   const double before = site.in_log();
-  const auto took = site.commits(duration);
-  return {.p50 = median(took),
-          .p99 = percentile(took, 0.99),
-          .longest = percentile(took, 1),
-          .cleaned = before + static_cast<double>(took.size()) - site.in_log()};
+  Window window{.first = site.written()};
+  site.write(duration);
+  window.end = site.written();
+  window.cleaned = before + static_cast<double>(window.end - window.first) - site.in_log();
+  std::vector<double> took;
+  for (long n = window.first; n < window.end; ++n) {
+    const Commit& commit = site.commits()[static_cast<std::size_t>(n)];
+    took.push_back(milliseconds(commit.begun, commit.answered));
+  }
+  window.p50 = median(took);
+  window.p99 = percentile(took, 0.99);
+  window.longest = percentile(took, 1);
+  return window;
 }
 
 Window look_beside_dump(Site& site, std::chrono::seconds duration, long bytes_per_s) {
@@ -152,18 +165,76 @@ Figure p99_ratio(std::string name, Goal goal, const std::vector<std::pair<Window
     for (const auto& pair : pairs) values.push_back(side(pair).*value);
     return median(values);
   };
-  const auto with = [](const auto& pair) { return pair.first; };
-  const auto without = [](const auto& pair) { return pair.second; };
-  figure.details = {{"with p50 ms", median_of(with, &Window::p50)},
-                    {"with p99 ms", median_of(with, &Window::p99)},
-                    {"with longest ms", median_of(with, &Window::longest)},
-                    {"with events cleaned", median_of(with, &Window::cleaned)},
-                    {"without p50 ms", median_of(without, &Window::p50)},
-                    {"without p99 ms", median_of(without, &Window::p99)},
-                    {"without longest ms", median_of(without, &Window::longest)},
-                    {"without events cleaned", median_of(without, &Window::cleaned)}};
+  const std::map<std::string, double Window::*> values{{"p50 ms", &Window::p50},
+                                                       {"p99 ms", &Window::p99},
+                                                       {"longest ms", &Window::longest},
+                                                       {"events cleaned", &Window::cleaned},
+                                                       {"publish p99 ms", &Window::publish_p99}};
+  for (const auto& [what, value] : values) {
+    figure.details["with: " + what] = median_of([](const auto& pair) { return pair.first; }, value);
+    figure.details["without: " + what] = median_of([](const auto& pair) { return pair.second; }, value);
+  }
   return figure;
 }
+
+// When each event was first delivered; what has not come a minute after the last was written is lost.
+class Arrivals {
+ public:
+  explicit Arrivals(Site& site) : first_(site.commits().size()) {
+    const auto deadline = std::chrono::steady_clock::now() + 1min;
+    for (; lost() > 0 && std::chrono::steady_clock::now() < deadline; std::this_thread::sleep_for(50ms))
+      for (const Delivery& each : site.relay().deliveries()) {
+        SteadyTime& first = first_.at(static_cast<std::size_t>(each.number));
+        if (first == SteadyTime{}) ++distinct_;
+        if (first == SteadyTime{}) first = each.at;
+      }
+  }
+
+  std::size_t lost() const { return first_.size() - distinct_; }
+
+  // Adds to what is known of windows how soon their events were delivered.
+  void judge(const Site& site, std::vector<std::pair<Window, Window>>& pairs) const {
+    for (auto& [with, without] : pairs)
+      for (Window* const window : {&with, &without}) {
+        std::vector<double> took;
+        for (auto n = static_cast<std::size_t>(window->first); n < static_cast<std::size_t>(window->end); ++n)
+          if (first_[n] != SteadyTime{}) took.push_back(milliseconds(site.commits()[n].sent, first_[n]));
+        window->publish_p99 = percentile(took, 0.99);
+      }
+  }
+
+ private:
+  std::vector<SteadyTime> first_;
+  std::size_t distinct_ = 0;
+};
+
+// Looks again and again whether somebody who enqueues waits for a lock on a table.
+class LockWatch {
+ public:
+  explicit LockWatch(const std::string& url)
+      : connection_(url), looking_([this](const std::stop_token&) {
+          blocked_ += connection_.number(
+              "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' "
+              "AND wait_event = 'relation' AND query LIKE 'INSERT INTO \"waybill\".event %'");
+          ++looks_;
+          std::this_thread::sleep_for(lock_look_interval);
+        }) {}
+
+  Figure stop() {
+    looking_.stop();
+    return {.name = "dump_producers_blocked",
+            .unit = "sightings",
+            .goal = at_most(0),
+            .samples = {blocked_},
+            .details = {{"looks", looks_}}};
+  }
+
+ private:
+  Connection connection_;
+  double blocked_ = 0;
+  double looks_ = 0;
+  Repeated looking_;
+};
 
 }  // namespace
 
@@ -174,50 +245,27 @@ void dump_beside_cleaning(Run& run) {
   Site site(run);
   const auto store = postgres_store({.url = site.url()});
   Caretaker caretaker(*store, {.clean = {.events_older_than = retention}, .interval = cleaning_interval});
-  std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });
-
-  std::atomic<long> blocked = 0;
-  std::atomic<long> looks = 0;
-  Connection watcher(site.url());
-  Repeated watching([&](const std::stop_token&) {
-    blocked += static_cast<long>(watcher.number(
-        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND "
-        "wait_event = 'relation' AND query LIKE 'INSERT INTO \"waybill\".event %'"));
-    ++looks;
-    std::this_thread::sleep_for(lock_look_interval);
-  });
-  site.commits(duration);  // The first to write pays for new files.
+  const std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });
+  LockWatch locks(site.url());
+  site.write(duration);  // The first to write pays for new files.
 
   const auto compare = [&](int pairs, long bytes_per_s) {
     return side_by_side<Window>(
         pairs, [&] { return look_beside_dump(site, duration, bytes_per_s); }, [&] { return look(site, duration); });
   };
-  run.report.add(p99_ratio("dump_commit_p99", at_most(1.1), compare(run.scale.pairs() + 2, line_bytes_per_s)));
-  run.report.add(p99_ratio("dump_commit_p99_full_speed", {}, compare(run.scale.pairs(), 0)));
-  watching.stop();
-  run.report.add({.name = "dump_producers_blocked",
-                  .unit = "sightings",
-                  .goal = at_most(0),
-                  .samples = {static_cast<double>(blocked)},
-                  .details = {{"looks", static_cast<double>(looks)}}});
-
-  std::vector<bool> arrived(static_cast<std::size_t>(site.written()));
-  long distinct = 0;
-  const auto deadline = std::chrono::steady_clock::now() + 1min;
-  while (distinct < site.written() && std::chrono::steady_clock::now() < deadline) {
-    for (const Delivery& each : site.relay().deliveries()) {
-      const auto place = arrived.begin() + each.number;
-      distinct += *place ? 0 : 1;
-      *place = true;
-    }
-    std::this_thread::sleep_for(50ms);
-  }
-  cleaning.request_stop();
-  cleaning.join();
+  auto over_a_line = compare(run.scale.pairs() + 2, line_bytes_per_s);
+  auto at_full_speed = compare(run.scale.pairs(), 0);
+  const Figure blocked = locks.stop();
+  const Arrivals arrivals(site);
+  arrivals.judge(site, over_a_line);
+  arrivals.judge(site, at_full_speed);
+  run.report.add(p99_ratio("dump_commit_p99", at_most(1.1), over_a_line));
+  run.report.add(p99_ratio("dump_commit_p99_full_speed", {}, at_full_speed));
+  run.report.add(blocked);
   run.report.add({.name = "dump_lost",
                   .unit = "events",
                   .goal = at_most(0),
-                  .samples = {static_cast<double>(site.written() - distinct)},
+                  .samples = {static_cast<double>(arrivals.lost())},
                   .details = {{"written", static_cast<double>(site.written())}, {"left in the log", site.in_log()}}});
   site.relay().stop();
 }
