@@ -1,7 +1,7 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
 # Beside them: `make build`, `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
-# hour of killing things), `make bench` (half an hour of figures, into build/bench/).
-.PHONY: build run test asan tsan lint format chaos-core bench clean packages-build packages-test packages-lint
+# hour of killing things), `make bench` and `make bench-failures` (half an hour of figures each, into build/bench/).
+.PHONY: build run test asan tsan lint format chaos-core bench bench-failures clean packages-build packages-test packages-lint
 ARGS ?=
 PYTHON = /usr/bin/python3 -B
 
@@ -32,6 +32,11 @@ bench: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target waybill core_bench
 	build/bench/core_bench --output build/bench/core.json $(ARGS)
+
+bench-failures: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target failure_bench
+	build/bench/failure_bench --output build/bench/failures.json $(ARGS)
 
 lint: packages-lint
 	cmake --preset release -DWAYBILL_TESTS=ON

@@ -15,6 +15,10 @@ namespace waybill::bench {
 struct Scale {
   bool quick = false;  // To see whether the bench itself works: the figures mean little.
   bool full = false;   // Ten million events where three are the default.
+  // 0: as the figure is defined, or less if quick.
+  int flaky_seconds = 0;
+  long followers = 0;
+  int window_seconds = 0;
 
   int pairs() const { return quick ? 2 : 5; }
   long backlog() const { return quick ? 50'000 : 1'000'000; }
@@ -47,5 +51,9 @@ void pinned_xmin(Run& run);
 void idle(Run& run);
 void commit_to_publish(Run& run);
 void takeover(Run& run);
+
+void flaky_destination(Run& run);
+void hot_key(Run& run);
+void dump_beside_cleaning(Run& run);
 
 }  // namespace waybill::bench

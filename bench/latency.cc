@@ -6,7 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "waybill/enqueue.h"
 #include "waybill/postgres.h"
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -36,19 +35,16 @@ struct Times {
 };
 
 // Commits at a steady rate, and notes when each COMMIT was sent and answered.
-void commit_paced(const std::string& url, bool enqueues, std::chrono::milliseconds duration, Times& times) {
+void commit_into(const std::string& url, bool enqueues, std::chrono::milliseconds duration, Times& times) {
   pace(writers, rate, duration, [&](int) -> PacedClient {
     auto connection = std::make_shared<Connection>(url);
-    std::string sql = enqueue_statement(event_number(1), Dialect::postgresql).sql;
+    std::string sql = enqueue_sql();
     const std::string table = "\"waybill\".event (";
     if (!enqueues) sql.replace(sql.find(table), table.size(), "plain (");
     connection->prepare("insert", sql);
     return [connection, &times](long n) {
-      Connection::Parameters parameters;
-      for (const Parameter& parameter : enqueue_statement(event_number(n), Dialect::postgresql).parameters)
-        parameters.push_back(parameter.value);
       connection->query("BEGIN");
-      connection->run("insert", parameters);
+      connection->run("insert", enqueue_parameters(event_number(n)));
       const auto index = static_cast<std::size_t>(n);
       times.begun[index] = SteadyClock::now();
       connection->query("COMMIT");
@@ -72,7 +68,7 @@ Percentiles percentiles_of(const std::vector<double>& values) {
 
 Percentiles bare_commits(const std::string& url, std::chrono::milliseconds duration) {
   Times times(events_in(duration));
-  commit_paced(url, false, duration, times);
+  commit_into(url, false, duration, times);
   std::vector<double> took;
   for (std::size_t n = 0; n < times.begun.size(); ++n)
     if (times.begun[n] != SteadyClock::time_point{}) took.push_back(milliseconds(times.committed[n] - times.begun[n]));
@@ -96,7 +92,7 @@ Percentiles published(const std::string& url, const std::string& destination, st
            0;
   });
   std::this_thread::sleep_for(300ms);
-  commit_paced(url, true, duration, times);
+  commit_into(url, true, duration, times);
   std::size_t written = 0;
   for (const auto& moment : times.begun) written += moment == SteadyClock::time_point{} ? 0 : 1;
   await("all is published", 10ms, [&] { return arrived >= written; });

@@ -8,8 +8,6 @@
 
 #include <fmt/format.h>
 
-#include "waybill/enqueue.h"
-
 #include "await.h"
 #include "bench.h"
 #include "relay_process.h"
@@ -38,13 +36,8 @@ struct Reading {
 
 PacedClient enqueuer(const std::string& url) {
   auto connection = std::make_shared<Connection>(url);
-  connection->prepare("enqueue", enqueue_statement(event_number(1), Dialect::postgresql).sql);
-  return [connection](long n) {
-    Connection::Parameters parameters;
-    for (const Parameter& parameter : enqueue_statement(event_number(n), Dialect::postgresql).parameters)
-      parameters.push_back(parameter.value);
-    connection->run("enqueue", parameters);
-  };
+  connection->prepare("enqueue", enqueue_sql());
+  return [connection](long n) { connection->run("enqueue", enqueue_parameters(event_number(n))); };
 }
 
 }  // namespace

@@ -6,8 +6,6 @@
 
 #include <fmt/format.h>
 
-#include "waybill/enqueue.h"
-
 #include "await.h"
 #include "bench.h"
 #include "relay_process.h"
@@ -30,16 +28,6 @@ constexpr const char* plain_tables =
 
 std::atomic<long> last_number = 0;
 
-Connection::Parameters parameters_of(const Statement& statement) {
-  Connection::Parameters parameters;
-  for (const Parameter& parameter : statement.parameters) parameters.push_back(parameter.value);
-  return parameters;
-}
-
-std::string enqueue_sql() {
-  return enqueue_statement(event_number(1), Dialect::postgresql).sql;
-}
-
 // The same INSERT with two more values, into the other table.
 std::string plain_sql() {
   std::string sql = enqueue_sql();
@@ -57,7 +45,7 @@ Client order_client(const std::string& url, bool enqueues) {
   connection->prepare("second", enqueues ? enqueue_sql() : plain_sql());
   return [connection, enqueues] {
     const long n = ++last_number;
-    auto parameters = parameters_of(enqueue_statement(event_number(n), Dialect::postgresql));
+    auto parameters = enqueue_parameters(event_number(n));
     if (!enqueues) {
       parameters.push_back(std::to_string(n % 16));
       parameters.push_back(std::to_string(n));
@@ -124,7 +112,7 @@ Commits commits_of_32(Run& run, const std::string& url, const std::vector<long>&
     connection->prepare("enqueue", enqueue_sql());
     return [connection, &numbers] {
       const long n = numbers[static_cast<std::size_t>(++last_number) % numbers.size()];
-      connection->run("enqueue", parameters_of(enqueue_statement(event_number(n), Dialect::postgresql)));
+      connection->run("enqueue", enqueue_parameters(event_number(n)));
     };
   };
   return commits(run, 32, make, relays);

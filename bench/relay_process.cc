@@ -7,12 +7,28 @@
 #include <fmt/format.h>
 #include <signal.h>
 
+#include "program.h"
+
 namespace waybill::bench {
 namespace {
 
 std::string next_name() {
   static std::atomic<int> number = 0;
   return fmt::format("relay-{}", ++number);
+}
+
+void stop_process(ChildProcess& process, const std::string& log_path) {
+  process.signal(SIGTERM);
+  if (const int code = process.wait(); code != 0) {
+    std::ifstream file(log_path);
+    const std::string log{std::istreambuf_iterator<char>(file), {}};
+    throw std::runtime_error(fmt::format("a relay ended with {}: {}", code, log));
+  }
+}
+
+void kill_process(ChildProcess& process) {
+  process.signal(SIGKILL);
+  process.wait();
 }
 
 }  // namespace
@@ -30,17 +46,28 @@ RelayProcess::RelayProcess(const std::string& waybill, const std::string& store,
 }
 
 void RelayProcess::stop() {
-  process_->signal(SIGTERM);
-  if (const int code = process_->wait(); code != 0) {
-    std::ifstream file(folder_.path() + "/log");
-    const std::string log{std::istreambuf_iterator<char>(file), {}};
-    throw std::runtime_error(fmt::format("'waybill run' ended with {}: {}", code, log));
-  }
+  stop_process(*process_, folder_.path() + "/log");
 }
 
 void RelayProcess::kill() {
-  process_->signal(SIGKILL);
-  process_->wait();
+  kill_process(*process_);
+}
+
+FlakyRelay::FlakyRelay(const std::string& store, const std::string& destination, const std::vector<std::string>& moods)
+    : name_(next_name()), reader_(folder_.path() + "/deliveries") {
+  std::vector<std::string> command{
+      (own_folder() / "flaky_relay").string(), "--store", store, "--name", name_, "--destination", destination, "--log",
+      folder_.path() + "/deliveries"};
+  command.insert(command.end(), moods.begin(), moods.end());
+  process_.emplace(command, folder_.path() + "/log");
+}
+
+void FlakyRelay::stop() {
+  stop_process(*process_, folder_.path() + "/log");
+}
+
+void FlakyRelay::kill() {
+  kill_process(*process_);
 }
 
 std::map<std::string, std::set<int>> shards_owned(Connection& connection) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "delivery_log.h"
 #include "server.h"
 #include "support/child_process.h"
 
@@ -26,6 +27,25 @@ class RelayProcess {
  private:
   const std::string name_;
   TmpFolder folder_;
+  std::optional<ChildProcess> process_;
+};
+
+// flaky_relay as a process of its own: its destination writes down what it gets, and fails as `moods` say.
+class FlakyRelay {
+ public:
+  FlakyRelay(const std::string& store, const std::string& destination, const std::vector<std::string>& moods = {});
+
+  void stop();
+  void kill();
+  pid_t pid() const { return process_->pid(); }
+  const std::string& name() const { return name_; }
+  // What the destination got since the last call.
+  std::vector<Delivery> deliveries() { return reader_.read(); }
+
+ private:
+  const std::string name_;
+  TmpFolder folder_;
+  DeliveryReader reader_;
   std::optional<ChildProcess> process_;
 };
 

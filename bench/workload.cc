@@ -8,6 +8,8 @@
 
 #include <fmt/format.h>
 
+#include "waybill/enqueue.h"
+
 namespace waybill::bench {
 namespace {
 
@@ -132,6 +134,38 @@ void pace(int threads, int rate, std::chrono::milliseconds duration, const std::
       act(n);
     }
   });
+}
+
+std::string enqueue_sql() {
+  return enqueue_statement(event_number(1), Dialect::postgresql).sql;
+}
+
+Connection::Parameters enqueue_parameters(const Event& event) {
+  Connection::Parameters parameters;
+  for (const Parameter& parameter : enqueue_statement(event, Dialect::postgresql).parameters)
+    parameters.push_back(parameter.value);
+  return parameters;
+}
+
+std::vector<Commit> commit_paced(const std::string& url, long first, int rate, std::chrono::milliseconds duration) {
+  constexpr int clients = 4;
+  static_assert(keys % clients == 0);
+  std::vector<Commit> commits(static_cast<std::size_t>(rate * duration / 1s));
+  pace(clients, rate, duration, [&](int) -> PacedClient {
+    auto connection = std::make_shared<Connection>(url);
+    connection->prepare("enqueue", enqueue_sql());
+    return [connection, &commits, first](long n) {
+      const auto parameters = enqueue_parameters(event_number(first + n));
+      Commit& commit = commits.at(static_cast<std::size_t>(n));
+      commit.begun = std::chrono::steady_clock::now();
+      connection->query("BEGIN");
+      connection->run("enqueue", parameters);
+      commit.sent = std::chrono::steady_clock::now();
+      connection->query("COMMIT");
+      commit.answered = std::chrono::steady_clock::now();
+    };
+  });
+  return commits;
 }
 
 }  // namespace waybill::bench

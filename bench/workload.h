@@ -34,6 +34,20 @@ double calls_per_second(int clients, std::chrono::milliseconds duration, const s
 using PacedClient = std::function<void(long)>;
 void pace(int threads, int rate, std::chrono::milliseconds duration, const std::function<PacedClient(int)>& make);
 
+// What enqueue_sql() takes for an event.
+Connection::Parameters enqueue_parameters(const Event& event);
+std::string enqueue_sql();
+
+// When a transaction was begun, when its COMMIT was sent, and when that was answered.
+struct Commit {
+  std::chrono::steady_clock::time_point begun{};
+  std::chrono::steady_clock::time_point sent{};
+  std::chrono::steady_clock::time_point answered{};
+};
+// Commits events first, first + 1, …, each in a transaction of its own, from four clients, so many a second. Those of a
+// key are written one after the other.
+std::vector<Commit> commit_paced(const std::string& url, long first, int rate, std::chrono::milliseconds duration);
+
 // Two ways of doing something, side by side: in turn, who is first changing from pair to pair.
 template <typename Result>
 std::vector<std::pair<Result, Result>> side_by_side(int pairs, const std::function<Result()>& one,

@@ -24,6 +24,8 @@ constexpr int fetch_max = 256;
 // Further ahead nothing is scheduled: it would overflow.
 constexpr auto schedule_max = 24h * 3650;
 constexpr std::size_t announced_max = 100;
+// How many times as often a lane is settled when it is full of what is to be passed.
+constexpr int crowded_hurry = 10;
 // Read ahead, in batches.
 constexpr std::size_t read_ahead_batches = 4;
 
@@ -230,8 +232,8 @@ Steady Carrier::next_deadline(Steady latest) const {
   const Steady now = context_.clock.steady();
   for (const auto& [number, shard] : shards_) {
     if (!shard.lane) continue;
-    const auto urgency = shard.lane->urgency(now);
-    if (urgency >= Lane::Urgency::soon) latest = std::min(latest, last_settle_ + settle_interval(urgency));
+    if (shard.lane->urgency(now) >= Lane::Urgency::soon)
+      latest = std::min(latest, last_settle_ + settle_interval(*shard.lane, now));
   }
   return latest;
 }
@@ -299,12 +301,14 @@ std::size_t Carrier::exchange() {
   return settled.size() + take_in(std::move(reading), asked, now);
 }
 
-Steady::duration Carrier::settle_interval(Lane::Urgency urgency) const {
-  switch (urgency) {
+// A lane that is full of events which only wait to be passed is not read any more, and what is behind them waits, too.
+Steady::duration Carrier::settle_interval(const Lane& lane, Steady now) const {
+  const bool crowded = std::cmp_greater_equal(lane.unsettled(), context_.options.batch / 2) && lane.can_pass(now);
+  switch (lane.urgency(now)) {
     case Lane::Urgency::at_once:
       return {};
     case Lane::Urgency::soon:
-      return context_.options.settle_interval;
+      return context_.options.settle_interval / (crowded ? crowded_hurry : 1);
     default:
       return quiet_save_interval;
   }
@@ -315,9 +319,8 @@ std::vector<Settlement> Carrier::due_settlements(Steady now, Steady time) {
   const bool due = std::any_of(shards_.begin(), shards_.end(), [&](const auto& place) {
     const Shard& shard = place.second;
     if (!shard.lane) return false;
-    const auto urgency = shard.lane->urgency(now);
-    if (urgency == Lane::Urgency::none) return false;
-    return (shard.ending() && shard.lane->under_way() == 0) || time - last_settle_ >= settle_interval(urgency);
+    if (shard.lane->urgency(now) == Lane::Urgency::none) return false;
+    return (shard.ending() && shard.lane->under_way() == 0) || time - last_settle_ >= settle_interval(*shard.lane, now);
   });
   std::vector<Settlement> moved;
   if (!due) return moved;

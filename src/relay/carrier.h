@@ -98,7 +98,7 @@ class Carrier {
   std::size_t fetch();
   std::size_t exchange();
   void look_around(Steady now);
-  Steady::duration settle_interval(Lane::Urgency urgency) const;
+  Steady::duration settle_interval(const Lane& lane, Steady now) const;
   std::vector<Settlement> due_settlements(Steady now, Steady time);
   void say_if_at_limit(Shard& shard);
   Appetite appetite() const;

@@ -344,6 +344,18 @@ TEST_F(FailureTest, ManyFollowersOfAFailedEventWaitInTheStore) {
   for (int i = 0; i <= 5'000; ++i) EXPECT_EQ(std::to_string(i), script_.delivered[static_cast<std::size_t>(i) + 1]);
 }
 
+// The lane is full of events that only wait to be passed: others are behind them, and would wait for the next save.
+TEST_F(FailureTest, FollowersAreOutOfTheWaySoon) {
+  script_.next["0"] = {Kind::retry};
+  start({.retry = {.first_delay = 600s}});
+  enqueue("hot", "0");
+  go();
+  for (int i = 1; i <= 5'000; ++i) enqueue("hot", std::to_string(i));
+  for (int i = 0; i < 16; ++i) enqueue("cold" + std::to_string(i), std::to_string(-1 - i));
+  go(100ms);
+  EXPECT_EQ(16U, script_.delivered.size());
+}
+
 TEST_F(FailureTest, EverybodyCanSeeThatADestinationIsAway) {
   const auto troubles = [&] { return store_->inspector()->status().relays.at(0).troubles; };
   start();

@@ -250,7 +250,6 @@ bool Lane::has_room(std::uint64_t key) const {
          (siding_.events_of(key) < options_.blocked_per_key_max && siding_.events() < options_.blocked_max);
 }
 
-// May the cursor pass the first event, though it is not finished?
 bool Lane::can_pass(Steady now) const {
   if (entries_.empty()) return false;
   const Entry& first = entries_.front();

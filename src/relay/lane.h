@@ -92,6 +92,8 @@ class Lane {
   // How soon something is to be saved.
   enum class Urgency { none, whenever, soon, at_once };
   Urgency urgency(Steady now) const;
+  // May the cursor pass the first event, though it is not finished? It does when that is saved.
+  bool can_pass(Steady now) const;
   // What is to be saved, if anything. To be followed by saved(), or by the end of the lane.
   std::optional<Settlement> settle(Steady now);
   void saved();
@@ -144,7 +146,6 @@ class Lane {
   void close_stretch(Chunk chunk);
 
   bool announces() const { return options_.announce || careful_left_ > 0; }
-  bool can_pass(Steady now) const;
   bool has_room(std::uint64_t key) const;
   void pass_first(Steady now);
   void unchain(const Entry& entry);

@@ -87,6 +87,10 @@ TmpPostgres::~TmpPostgres() {
   if (server_) crash();
 }
 
+std::string TmpPostgres::program(const std::string& name) {
+  return binaries() + name;
+}
+
 TmpPostgres& TmpPostgres::shared() {
   static TmpPostgres server;
   return server;

@@ -24,6 +24,9 @@ class TmpPostgres {
   explicit TmpPostgres(Backup backup);
   ~TmpPostgres();
 
+  // Where a program that comes with the server is.
+  static std::string program(const std::string& name);
+
   // One for the whole test binary, for tests that do not hurt it.
   static TmpPostgres& shared();
 
