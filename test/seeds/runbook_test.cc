@@ -1,0 +1,1 @@
+#include "seeds/seed_fixture.h"
