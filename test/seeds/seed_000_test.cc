@@ -136,6 +136,9 @@ TEST_F(Seed000, Alert_Retry_count_over_10) {
   Publisher publisher{.should_fail = true};
   publish_pending(publisher, 10, 12);
   EXPECT_EQ("10", shown(message_id, "retry_count", "outbox"));
+  EXPECT_THAT(alerts(), Not(Contains("attempts")));
+  publish_pending(publisher, 1, 12);
+  EXPECT_THAT(alerts(), Contains("attempts"));
 }
 
 TEST_F(Seed000, Monitoring) {
