@@ -284,6 +284,7 @@ struct DestinationStatus {
   bool paused = false;
   std::map<Standing, Count> undelivered{};
   Count blocked_keys{};
+  std::int32_t attempts_most = 0;  // Of those that are tried again; 0: there is none.
   Count pending{};
   std::optional<Time> oldest_pending{};  // When the oldest of them was written.
   std::optional<Time> last_settled{};

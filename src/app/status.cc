@@ -77,6 +77,7 @@ void write_destination(JsonWriter& json, const DestinationStatus& destination, T
   json.name("undelivered").begin_object();
   for (const Standing each : all_standings) json.field(to_string(each), standing(destination, each));
   json.end_object().field("blocked_keys", destination.blocked_keys);
+  json.field("attempts_most", destination.attempts_most);
   json.field("last_settled", destination.last_settled);
   json.field("settled_last_minute", destination.settled_last_minute);
   json.field("shards", destination.shards).field("shards_owned", destination.shards_owned).end_object();

@@ -48,8 +48,8 @@ void Carrier::trip(const Doing& doing) {
 
 void Carrier::finish(Lane& lane, Lane::Position position) {
   if (std::exchange(said_away_, false)) context_.log.info("the destination is back", {{"destination", name()}});
-  // For the record, if it took more than one attempt.
-  if (const Undelivered row = lane.row(position); row.attempts > 1)
+  // For the record, if it took more than one attempt, or a person.
+  if (const Undelivered row = lane.row(position); row.attempts > 1 || lane.event(position).redrives > 0)
     lane.add_attempt({.seq = row.seq, .number = row.attempts, .at = context_.clock.now()});
   lane.finish(position);
 }

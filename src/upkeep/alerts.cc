@@ -59,6 +59,8 @@ class Examination {
 
   void failures() {
     over("retrying", standing(destination_, Standing::retrying), limits_.retrying_max, "events are tried again");
+    over("attempts", Count{.value = destination_.attempts_most}, limits_.attempts_max,
+         "attempts at one event have failed; see 'waybill events list --standing retrying'");
     over("blocked", destination_.blocked_keys, limits_.blocked_keys_max, "keys are blocked; see 'waybill blocked'");
     over("held", standing(destination_, Standing::held), limits_.held_max,
          "events wait for a person; see 'waybill dead list'");

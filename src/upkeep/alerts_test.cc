@@ -97,13 +97,16 @@ TEST_F(AlertsTest, WhatWaitsForAPersonAndWhatFailsOften) {
   undelivered(Standing::expired, 100'000);
   undelivered(Standing::dismissed, 100'000);
   status_.destinations[0].blocked_keys = {10, true};
+  status_.destinations[0].attempts_most = 10;
   EXPECT_EQ("", found());
   undelivered(Standing::retrying, 11);
   undelivered(Standing::held, 1);
   undelivered(Standing::dead, 1);
   status_.destinations[0].blocked_keys = {11, true};
+  status_.destinations[0].attempts_most = 11;
   EXPECT_EQ(
-      "retrying mail: 11 events are tried again; blocked mail: 11 keys are blocked; see 'waybill blocked'; "
+      "retrying mail: 11 events are tried again; attempts mail: 11 attempts at one event have failed; see 'waybill "
+      "events list --standing retrying'; blocked mail: 11 keys are blocked; see 'waybill blocked'; "
       "held mail: 1 events wait for a person; see 'waybill dead list'; "
       "dead mail: 1 dead letters; see 'waybill dead list'; ",
       found());

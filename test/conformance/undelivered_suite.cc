@@ -146,7 +146,9 @@ TEST_P(StoreSuite, ABlockedKeySaysWhy) {
   EXPECT_EQ("default", keys[0].tenant);
   EXPECT_EQ(2, keys[0].events.value);
   EXPECT_EQ("no such queue", keys[0].error);
-  EXPECT_EQ(1U, store_->inspector()->status().destinations.at(0).undelivered.count(Standing::blocked));
+  const DestinationStatus status = store_->inspector()->status().destinations.at(0);
+  EXPECT_EQ(1U, status.undelivered.count(Standing::blocked));
+  EXPECT_EQ(2, status.attempts_most);
 }
 
 // --- Operators

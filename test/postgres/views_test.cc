@@ -131,8 +131,12 @@ TEST_F(ViewsTest, ThePendingAreCountedUpToALimitThenEstimated) {
   Reader(*store).leave();
   app("INSERT INTO event (topic, payload) SELECT 't', '1' FROM generate_series(1, 10000)");
   EXPECT_EQ("10000 t", app("SELECT events || ' ' || left(exact::text, 1) FROM pending('out')"));
+  EXPECT_TRUE(store->inspector()->status().destinations.at(0).pending.exact);
   app("INSERT INTO event (topic, payload) SELECT 't', '1' FROM generate_series(1, 20000)");
   EXPECT_EQ("30000 f", app("SELECT events || ' ' || left(exact::text, 1) FROM pending('out')"));
+  const Count pending = store->inspector()->status().destinations.at(0).pending;
+  EXPECT_EQ(30'000, pending.value);
+  EXPECT_FALSE(pending.exact);
 }
 
 // Published: many. What the runbooks ask for is found without them, whatever the statistics say.

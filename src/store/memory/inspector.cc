@@ -133,6 +133,8 @@ class MemoryInspector final : public Inspector {
     for (const auto& [seq, undelivered] : row.undelivered) {
       ++entry.undelivered[undelivered.row.standing].value;
       if (undelivered.row.blocks) blocked.insert(undelivered.row.key);
+      if (undelivered.row.standing == Standing::retrying)
+        entry.attempts_most = std::max(entry.attempts_most, undelivered.row.attempts);
     }
     entry.blocked_keys.value += std::ssize(blocked);
     const auto lease = tables_->leases.find({destination, shard});

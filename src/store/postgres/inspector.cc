@@ -83,7 +83,9 @@ void add_undelivered(const PgRows& rows, StoreStatus& status) {
     if (rows.null(row, 1)) {
       destination->blocked_keys = count_of(rows.integer(row, 2));
     } else {
-      destination->undelivered[standing_of(rows.text(row, 1))] = count_of(rows.integer(row, 2));
+      const Standing standing = standing_of(rows.text(row, 1));
+      destination->undelivered[standing] = count_of(rows.integer(row, 2));
+      if (standing == Standing::retrying) destination->attempts_most = static_cast<std::int32_t>(rows.integer(row, 3));
     }
   }
 }

@@ -213,6 +213,12 @@ void count_undelivered(const Database& state, DestinationStatus& destination) {
         destination.name);
     if (found.value > 0) destination.undelivered[standing] = found;
   }
+  Query most = state.query(
+      fmt::format("SELECT max(attempts) FROM (SELECT attempts FROM undelivered WHERE destination = ?1 AND standing = "
+                  "'retrying' LIMIT {})",
+                  exact_count_max));
+  most.bind(1, destination.name).step();
+  destination.attempts_most = static_cast<std::int32_t>(most.integer(0));  // 0 of none
   // Leaps from key to key: one may have very many events.
   destination.blocked_keys =
       count(state,

@@ -74,13 +74,15 @@ UNION ALL
 SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload, e.metadata,
        e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key,
        true,
-       (SELECT max(s.settled_at) FROM {schema}.destination d
-        CROSS JOIN LATERAL (
-          SELECT c.settled_at FROM {schema}.cursor c
-          WHERE c.destination = d.name AND c.hi > e.xid AND e.shard = ANY (c.shards)
-            AND (pg_visible_in_snapshot(e.xid, c.settled)
-                 OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)))
-          ORDER BY c.destination, c.hi, c.id LIMIT 1) s),
+       greatest((SELECT max(s.settled_at) FROM {schema}.destination d
+                 CROSS JOIN LATERAL (
+                   SELECT c.settled_at FROM {schema}.cursor c
+                   WHERE c.destination = d.name AND c.hi > e.xid AND e.shard = ANY (c.shards)
+                     AND (pg_visible_in_snapshot(e.xid, c.settled)
+                          OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)))
+                   ORDER BY c.destination, c.hi, c.id LIMIT 1) s),
+                (SELECT max(a.at) FROM {schema}.attempt a
+                 WHERE a.shard = e.shard AND a.seq = e.seq AND a.outcome = 'delivered')),
        'published', false, 0, NULL, NULL, NULL, NULL
 FROM {schema}.event e
 WHERE EXISTS (SELECT FROM place)
