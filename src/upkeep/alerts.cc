@@ -27,6 +27,11 @@ Count standing(const DestinationStatus& destination, Standing standing) {
   return found == destination.undelivered.end() ? Count{} : found->second;
 }
 
+Alert alert_of(const RelayStatus& relay, const Trouble& trouble) {
+  if (trouble.destination.empty()) return {"upkeep", "", fmt::format("relay {}: {}", relay.name, trouble.text)};
+  return {"away", trouble.destination, fmt::format("relay {} waits for it: {}", relay.name, trouble.text)};
+}
+
 // The alerts of one destination.
 class Examination {
  public:
@@ -59,6 +64,11 @@ class Examination {
 
   void failures() {
     over("retrying", standing(destination_, Standing::retrying), limits_.retrying_max, "events are tried again");
+    if (limits_.attempts_max && destination_.attempts_most > *limits_.attempts_max)
+      add("attempts",
+          fmt::format("an event has failed {} times and is tried again; see 'waybill events list --standing "
+                      "retrying'",
+                      destination_.attempts_most));
     over("blocked", destination_.blocked_keys, limits_.blocked_keys_max, "keys are blocked; see 'waybill blocked'");
     over("held", standing(destination_, Standing::held), limits_.held_max,
          "events wait for a person; see 'waybill dead list'");
@@ -104,9 +114,7 @@ std::vector<Alert> alerts(const StoreStatus& status, const std::vector<std::stri
   }
   for (const auto& relay : status.relays)
     for (const auto& trouble : relay.troubles)
-      if (relay.alive)
-        found.push_back(
-            {"away", trouble.destination, fmt::format("relay {} waits for it: {}", relay.name, trouble.text)});
+      if (relay.alive) found.push_back(alert_of(relay, trouble));
   return found;
 }
 

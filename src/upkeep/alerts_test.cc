@@ -109,6 +109,27 @@ TEST_F(AlertsTest, WhatWaitsForAPersonAndWhatFailsOften) {
       found());
 }
 
+// Seed 000: "Retry count > 10".
+TEST_F(AlertsTest, AnEventThatFailsAgainAndAgain) {
+  undelivered(Standing::retrying, 1);
+  status_.destinations[0].attempts_most = 10;
+  EXPECT_EQ("", found());
+  status_.destinations[0].attempts_most = 11;
+  EXPECT_EQ(
+      "attempts mail: an event has failed 11 times and is tried again; see 'waybill events list --standing retrying'; ",
+      found());
+  limits_.attempts_max.reset();
+  EXPECT_EQ("", found());
+}
+
+TEST_F(AlertsTest, WhatIsWrongWithARelayItself) {
+  status_.relays[0].name = "r1";
+  status_.relays[0].troubles = {{.destination = "", .text = "cannot clean: the disk is full"}};
+  EXPECT_EQ("upkeep : relay r1: cannot clean: the disk is full; ", found());
+  status_.relays[0].alive = false;
+  EXPECT_EQ("", found());
+}
+
 TEST_F(AlertsTest, WhoHoldsTheLogBack) {
   limits_.age_max = 24h * 365;
   pending(1, 24h * 7 + 1s);

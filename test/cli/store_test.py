@@ -186,7 +186,7 @@ class StatusTest(CliTest):
         status = self.succeed("status", "--json").json
         self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "alerts"},
                          set(status))
-        self.assertEqual({"name", "paused", "undelivered", "blocked_keys", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
+        self.assertEqual({"name", "paused", "undelivered", "blocked_keys", "attempts_most", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
                           "settled_last_minute", "shards", "shards_owned"}, set(status["destinations"][0]))
 
     def test_limits_come_from_the_configuration_unless_a_flag_says_otherwise(self):

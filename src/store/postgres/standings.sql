@@ -1,15 +1,15 @@
 -- How many undelivered events each destination has of each standing, and how many blocked keys (standing: none), each
--- counted up to $1 and one. The keys by skipping from one to the next in the index.
-SELECT d.name, s.standing, u.events
+-- counted up to $1 and one; and the most attempts at one of them. The keys by skipping from one to the next in the index.
+SELECT d.name, s.standing, u.events, u.attempts
 FROM {schema}.destination d
 CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,dead,dismissed}'::text[]) AS s (standing)
 CROSS JOIN LATERAL (
-  SELECT count(*) AS events FROM (
-    SELECT FROM {schema}.undelivered u WHERE u.destination = d.name AND u.standing = s.standing
+  SELECT count(*) AS events, max(u.attempts) AS attempts FROM (
+    SELECT u.attempts FROM {schema}.undelivered u WHERE u.destination = d.name AND u.standing = s.standing
     ORDER BY u.destination, u.standing, u.seq LIMIT $1::bigint + 1) u) u
 WHERE u.events > 0
 UNION ALL
-SELECT d.name, NULL, k.keys
+SELECT d.name, NULL, k.keys, NULL
 FROM {schema}.destination d
 CROSS JOIN LATERAL (
   WITH RECURSIVE k (shard, key) AS (
