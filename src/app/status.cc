@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 
 #include "app/commands.h"
+#include "app/dialogue.h"
 #include "app/json_writer.h"
 #include "app/session.h"
 #include "app/terminal.h"
@@ -42,8 +43,9 @@ std::string blocked_text(const DestinationStatus& destination) {
 }
 
 std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) {
-  std::string text = fmt::format("{} {}, schema {}, {} events\n", status.store, harmless(status.where),
-                                 status.schema_version, count_text(status.events));
+  const std::string where = status.where.starts_with(status.store) ? status.where : status.store + " " + status.where;
+  std::string text =
+      fmt::format("{}, schema {}, {}\n", harmless(where), status.schema_version, counted(status.events, "event"));
   Table destinations({"DESTINATION", "PENDING", "OLDEST", "RETRYING", "BLOCKED", "SCHEDULED", "HELD", "DEAD", "PAUSED",
                       "LAST MINUTE", "LAST SETTLED", "SHARDS"});
   for (const auto& d : status.destinations)

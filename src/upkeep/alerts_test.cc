@@ -61,7 +61,7 @@ TEST_F(AlertsTest, LateByTheLimit) {
 
 TEST_F(AlertsTest, ABacklogByTheLimit) {
   pending(1'001, 1s);
-  EXPECT_EQ("backlog mail: 1001 events are pending; ", found());
+  EXPECT_EQ("backlog mail: 1001 pending events; ", found());
   limits_.pending_max.reset();
   EXPECT_EQ("", found());
 }
@@ -85,7 +85,7 @@ TEST_F(AlertsTest, APauseIsItsOwnAlertAndNoLag) {
   EXPECT_EQ("", found());
   pending(1, 10s);
   status_.destinations[0].last_settled = status_.now - 10s;
-  EXPECT_EQ("paused mail: it is paused, and 1 events are pending; ", found());
+  EXPECT_EQ("paused mail: it is paused, with 1 event pending; ", found());
   limits_.paused = false;
   EXPECT_EQ("", found());
 }
@@ -103,9 +103,9 @@ TEST_F(AlertsTest, WhatWaitsForAPersonAndWhatFailsOften) {
   undelivered(Standing::dead, 1);
   status_.destinations[0].blocked_keys = {11, true};
   EXPECT_EQ(
-      "retrying mail: 11 events are tried again; blocked mail: 11 keys are blocked; see 'waybill blocked'; "
-      "held mail: 1 events wait for a person; see 'waybill dead list'; "
-      "dead mail: 1 dead letters; see 'waybill dead list'; ",
+      "retrying mail: 11 events to be tried again; blocked mail: 11 blocked keys; see 'waybill blocked'; "
+      "held mail: 1 event waiting for a person; see 'waybill dead list'; "
+      "dead mail: 1 dead letter; see 'waybill dead list'; ",
       found());
 }
 
@@ -149,10 +149,10 @@ TEST_F(AlertsTest, EveryNameIsListed) {
 TEST_F(AlertsTest, NobodyWorksOnWhatIsPending) {
   pending(3, 1s);
   status_.relays[0].alive = false;
-  EXPECT_EQ("no-relay mail: 3 events are pending and no relay is alive; ", found());
+  EXPECT_EQ("no-relay mail: 3 events pending, and no relay is alive; ", found());
   status_.relays[0].alive = true;
   status_.relays[0].destinations = {"other"};
-  EXPECT_EQ("no-relay mail: 3 events are pending and no relay is alive; ", found());
+  EXPECT_EQ("no-relay mail: 3 events pending, and no relay is alive; ", found());
   pending(0, 0s);
   EXPECT_EQ("", found());
 }

@@ -19,6 +19,11 @@ using namespace std::chrono_literals;
 
 constexpr std::int64_t exact_count_max = 10'000;
 
+std::string edit_details(const EventId& id, const Edit& edit) {
+  return fmt::format(R"({{"event":"{}","payload":{},"headers":{}}})", id.to_string(), edit.payload.has_value(),
+                     edit.headers.has_value());
+}
+
 // Works beside a relay of another process: every change is one short transaction of our own file. What it changes is
 // looked for before, since that may take long.
 class SqliteOperator final : public Operator {
@@ -62,8 +67,8 @@ class SqliteOperator final : public Operator {
 
   void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
     if (events_of_operation(state_, operation)) return;
-    const auto edited = change(operation, {.kind = "edit"}, {.destination = destination, .ids = {id}}, 1,
-                               [&](std::int64_t seq, Time now) {
+    const auto edited = change(operation, {.kind = "edit", .details = edit_details(id, edit)},
+                               {.destination = destination, .ids = {id}}, 1, [&](std::int64_t seq, Time now) {
                                  check(seq, edit);
                                  return write_edit(operation, destination, seq, edit, now);
                                });
