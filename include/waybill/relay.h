@@ -133,7 +133,8 @@ struct RelayHealth {
 
 // A Relay moves events from a store to sinks: claim, publish, settle; at least once, in order per key.
 // run(), step() and drain() are one thread's affair, and may be called again after they have returned; hint(),
-// counts(), health() and run()'s stop token are anybody's, and wait for nobody. `store` and `clock` must outlive it.
+// report(), counts(), health() and run()'s stop token are anybody's, and wait for nobody. `store` and `clock` must
+// outlive it.
 class Relay {
  public:
   Relay(Store& store, RelayOptions options, Log log = {}, const Clock& clock = system_clock());
@@ -159,6 +160,10 @@ class Relay {
 
   // There may be news: an application that enqueues in this process need not wait for the next poll.
   void hint() noexcept;
+
+  // What else is wrong with the process that it runs in, for people: shown with this relay from its next heartbeat on
+  // (RelayStatus::troubles, of no destination). Empty: nothing.
+  void report(std::string trouble);
 
   RelayCounts counts(const std::string& destination) const;
   RelayHealth health() const;

@@ -8,6 +8,7 @@
 #include <optional>
 #include <set>
 #include <span>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -220,7 +221,7 @@ class Membership {
   virtual Pulse beat(std::span<const std::string> destinations) = 0;
 
   // From the next beat() on these troubles, and no others, are shown with this relay (RelayStatus::troubles).
-  virtual void report(std::span<const Trouble> /*troubles*/) {}
+  virtual void report(std::span<const Trouble> troubles) = 0;
 
   // Takes free leases; returns those won, with their new term.
   virtual std::vector<Lease> take(std::span<const Lease> free) = 0;
@@ -284,7 +285,7 @@ struct DestinationStatus {
   bool paused = false;
   std::map<Standing, Count> undelivered{};
   Count blocked_keys{};
-  std::int32_t attempts_most = 0;  // Of those that are tried again; 0: there is none.
+  std::int32_t attempts_most = 0;  // At one event that is tried again.
   Count pending{};
   std::optional<Time> oldest_pending{};  // When the oldest of them was written.
   std::optional<Time> last_settled{};
@@ -318,6 +319,7 @@ struct EventFilter {
   std::optional<Time> since{}, until{};                                            // by created_at
   std::optional<std::int64_t> before_seq{};                                        // The page before.
   int limit = 50;
+  bool payloads = false;  // Large ones too; else they may be deferred.
 };
 
 struct EventList {
@@ -347,16 +349,25 @@ struct UndeliveredFilter {
   std::optional<Time> since{}, until{};                                                     // by when it came here
   std::optional<std::int64_t> before_seq{};                                                 // The page before.
   int limit = 50;
+  bool payloads = false;  // As in EventFilter.
+};
+
+// In place of what the event says, from its next attempt on. The original is kept.
+struct Edit {
+  std::optional<std::string> payload{};  // Of the kind the event has: JSON, or any bytes.
+  std::optional<std::string> headers{};  // A JSON object.
+
+  bool empty() const { return !payload && !headers; }
 };
 
 struct UndeliveredView {
   std::string destination{};
   Undelivered row{};
-  EventView event{};
+  EventView event{};          // As it was written,
+  Edit edit{};                // and what it is sent with instead.
   Time since{};               // When it came here; of one that is dead, held or expired, since when it is.
   std::optional<Time> due{};  // When it is tried next.
   std::int32_t redrives = 0;
-  bool edited = false;
 };
 
 struct UndeliveredList {
@@ -401,12 +412,6 @@ class Inspector {
 struct Operation {
   EventId id{};
   std::string by{};
-};
-
-// In place of what the event says, from its next attempt on. The original is kept.
-struct Edit {
-  std::optional<std::string> payload{};  // Of the kind the event has: JSON, or any bytes.
-  std::optional<std::string> headers{};  // A JSON object.
 };
 
 // Where a destination is to go on: with the first event committed at or after a time, with an event, or with the first.
@@ -476,6 +481,7 @@ struct CleanOptions {
   std::chrono::seconds dedup_older_than{std::chrono::hours(24) * 7};
   std::string archive_to{};  // A folder that gets each event, as JSON lines, before it goes; none: no archive.
   bool dry = false;
+  std::stop_token stop{};  // Once it is stopped, clean() ends with the batch it is at; nothing is left half done.
 };
 
 struct Cleaned {

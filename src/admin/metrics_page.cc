@@ -131,6 +131,8 @@ std::string metrics_text(const Metrics& metrics) {
   write_counts(out, metrics);
   write_latency(out, metrics);
   write_relay(out, metrics);
+  out.family("waybill_clean_failing", Type::gauge, "1 if the last attempt at cleaning failed.");
+  out.sample({}, flag(metrics.clean_failing));
   if (metrics.held_back) {
     out.family("waybill_log_held_back", Type::gauge, "How many keep events that are old enough to go.");
     out.sample({}, static_cast<std::int64_t>(*metrics.held_back));

@@ -19,6 +19,7 @@ struct Metrics {
   RelayHealth health{};
   std::map<std::string, RelayCounts> destinations{};  // Those that the relay serves, or has served.
   std::optional<Figures::Snapshot> figures{};
+  bool clean_failing = false;
   std::optional<std::size_t> held_back{};  // How many hold the log back; none: nobody has looked yet.
 };
 

@@ -76,6 +76,7 @@ int clean(const Sources& sources, const CleanCommandOptions& options) {
   const auto store = ready_store(settings);
   CleanOptions what = settings.caretaker.clean;
   what.dry = options.dry_run;
+  what.stop = signals.stop_token();
   const Cleaned cleaned = clean_all(*store->upkeep(), what, signals);
   print(options.json ? as_json(cleaned, options.dry_run) : as_text(cleaned, options.dry_run));
   if (signals.received() != 0) return 128 + signals.received();

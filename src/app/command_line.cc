@@ -1,6 +1,7 @@
 // Which commands and flags there are, and what they are called; those of operators are in operator_commands.cc.
 #include "app/command_line.h"
 
+#include <algorithm>
 #include <memory>
 
 #include <fmt/format.h>
@@ -224,6 +225,15 @@ void take_flags(Request& request) {
   if (!request.store.empty()) flags.push_back({"store", request.store, "--store"});
 }
 
+// Without what flags need and exclude: that is said when it matters, and hides the rest.
+class HelpFormatter final : public CLI::Formatter {
+ public:
+  std::string make_option_opts(const CLI::Option* option) const override {
+    const std::string text = CLI::Formatter::make_option_opts(option);
+    return text.substr(0, std::min(text.find(" Needs:"), text.find(" Excludes:")));
+  }
+};
+
 // The innermost command that was named.
 const CLI::App& named_command(const CLI::App& root) {
   const CLI::App* app = &root;
@@ -269,6 +279,7 @@ int tell_parse_error(const CLI::App& root, const CLI::ParseError& error) {
 int run_command_line(int argc, char** argv) try {
   Request request;
   CLI::App root("Waybill: events written with your data, relayed at least once and in order.", "waybill");
+  root.formatter(std::make_shared<HelpFormatter>());
   root.require_subcommand(1);
   root.fallthrough();
   root.set_version_flag("--version", WAYBILL_VERSION);

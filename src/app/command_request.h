@@ -34,7 +34,7 @@ inline CLI::App* add_command(CLI::App& parent, const std::string& name, const st
                              const std::string& examples) {
   CLI::App* app = parent.add_subcommand(name, about);
   app->footer("Examples:\n" + examples +
-              "\nEvery command also takes --config, --store, --set and --quiet: see waybill --help.");
+              "\nEvery command also takes --config, --store, --set and --quiet: see waybill --help.\n");
   return app;
 }
 

@@ -6,6 +6,7 @@
 
 #include "waybill/error.h"
 
+#include "app/begun.h"
 #include "app/commands.h"
 #include "app/dialogue.h"
 #include "app/json_writer.h"
@@ -72,7 +73,7 @@ class Change {
         rate_(parse_rate(options.rate)),
         operation_{.id = operation_id(options.operation), .by = operator_name(sources.environment, options.act.by)},
         filter_(filter_of(options.selection)) {
-    if (is_empty(options.selection) && !options.all)
+    if (is_empty(options.selection) && !options.all && !continues())
       throw Error(Remedy::fix_input, fmt::format("say which: ids, or flags such as --destination and --topic, or --all "
                                                  "to {} all dead letters",
                                                  verb.name));
@@ -86,6 +87,7 @@ class Change {
     operator_ = store.operate();
     const auto inspector = store.inspector();
     const StoreStatus status = inspector->status();
+    go_on();
     filter_.destination = destination_of(*operator_, status, filter_);
     if (filter_.destination.empty()) return nothing();
     // What dies from now on was not counted, and is not touched.
@@ -111,6 +113,29 @@ class Change {
 
   bool continues() const { return !options_.operation.empty(); }
 
+  // With what the operation was begun with: the flags may be left away, and must not say otherwise.
+  void go_on() {
+    if (!continues()) return;
+    const std::string id = operation_.id.to_string();
+    const bool flags = !is_empty(options_.selection) || options_.all;
+    const auto begun = find_begun(*operator_, operation_.id);
+    if (!begun) {  // A new one whose id was chosen beforehand.
+      if (flags) return;
+      throw Error(Remedy::fix_input,
+                  fmt::format("there is no operation {} to go on with; 'waybill operations' shows them", id));
+    }
+    if (begun->view.kind != verb_.name)
+      throw Error(Remedy::fix_input, fmt::format("operation {} is no {} but a {} of '{}'; nothing was changed", id,
+                                                 verb_.name, begun->view.kind, begun->view.destination));
+    const auto different = flags ? differences(*begun, filter_, options_.selection) : std::vector<std::string>();
+    if (!different.empty())
+      throw Error(Remedy::fix_input,
+                  fmt::format("operation {} was begun otherwise: {}; leave the flags away to go on with it, or leave "
+                              "--operation away to begin another; nothing was changed",
+                              id, fmt::join(different, "; ")));
+    filter_ = begun->filter;
+  }
+
   // Of the ids that were given, how many are not there? Those that an operation has dealt with are not missed.
   int tell_missing(Inspector& inspector) const {
     if (filter_.ids.empty() || continues()) return 0;
@@ -132,7 +157,9 @@ class Change {
   int nothing() const {
     const bool named = !filter_.ids.empty() && !continues();
     if (options_.act.json && !named) print(as_json());
-    const std::string text = fmt::format("there is no such {}; nothing to {}", thing(filter_), verb_.name);
+    const std::string text =
+        continues() ? fmt::format("there is nothing left to {} for operation {}", verb_.name, operation_.id.to_string())
+                    : fmt::format("there is no such {}; nothing to {}", thing(filter_), verb_.name);
     if (named) {
       say(text);
       return static_cast<int>(ExitCode::failure);

@@ -31,6 +31,7 @@ UndeliveredList find_where(Inspector& inspector, const DeadEditOptions& options,
   filter.ids = {id};
   filter.destination = options.destination;
   filter.standings = {Standing::dead, Standing::held};
+  filter.payloads = true;
   if (!options.destination.empty()) require_destination(inspector.status(), options.destination);
   UndeliveredList list = inspector.undelivered(filter);
   if (list.events.empty())
@@ -112,16 +113,17 @@ void run_editor(const std::string& path) {
 }
 
 // The payload as a person leaves it; nothing if it is as it was.
-std::optional<std::string> edit_by_hand(const EventView& event) {
-  if (!event.payload_is_json)
+std::optional<std::string> edit_by_hand(const UndeliveredView& view) {
+  if (!view.event.payload_is_json)
     throw Error(Remedy::fix_input, "the payload is not JSON; give another one with --payload-file");
-  const DraftFile draft(event.payload);
+  const std::string before = view.edit.payload.value_or(std::string(view.event.payload));
+  const DraftFile draft(before);
   while (true) {
     run_editor(draft.path());
     std::string text = read_payload(draft.path());
     // Most editors end the last line.
-    if (text.ends_with('\n') && !event.payload.ends_with('\n')) text.pop_back();
-    if (text == event.payload) return std::nullopt;
+    if (text.ends_with('\n') && !before.ends_with('\n')) text.pop_back();
+    if (text == before) return std::nullopt;
     if (is_json(text)) return text;
     if (!confirm("this is not JSON; edit it again", false)) throw Error(Remedy::fix_input, "the payload is not JSON");
   }
@@ -168,7 +170,7 @@ ExitCode dead_edit(const Sources& sources, const DeadEditOptions& options) {
   const auto store = ready_store(load_settings(sources));
   const UndeliveredList list = find_where(*store->inspector(), options, id);
   const UndeliveredView& view = list.events.front();
-  if (hand) edit.payload = edit_by_hand(view.event);
+  if (hand) edit.payload = edit_by_hand(view);
   if (!edit.payload && !edit.headers) {
     note("the payload is as it was; nothing was changed");
     return ExitCode::ok;

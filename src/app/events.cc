@@ -33,6 +33,7 @@ EventFilter filter_of(const EventsListOptions& options) {
   if (!options.until.empty()) filter.until = parse_moment("--until", options.until, now, Direction::past);
   filter.before_seq = options.before;
   filter.limit = options.limit;
+  filter.payloads = options.payload;
   return filter;
 }
 
@@ -99,6 +100,8 @@ ExitCode events_list(const Sources& sources, const EventsListOptions& options) {
   print(options.json         ? list_json(list, options)
         : options.json_lines ? list_json_lines(list, options)
                              : list_text(list));
+  if (static_cast<int>(list.events.size()) == options.limit && !options.json && !options.json_lines)
+    note(fmt::format("there may be more: --before {}", list.events.back().seq));
   return ExitCode::ok;
 }
 

@@ -42,6 +42,7 @@ void Monitor::look_away() {
   const std::lock_guard lock(mutex_);
   before_ = counts();
   for (auto& [name, counts] : before_) {
+    counts.lag = {};
     counts.leases = 0;
     counts.breaker = {};
   }
@@ -64,8 +65,9 @@ Metrics Monitor::metrics() {
   metrics.destinations = counts();
   metrics.held_back = held_back_;
   if (relay_) metrics.health = relay_->health();
-  if (caretaker_)
-    if (const auto names = caretaker_->held_back()) metrics.held_back = names->size();
+  if (!caretaker_) return metrics;
+  metrics.clean_failing = caretaker_->failing();
+  if (const auto names = caretaker_->held_back()) metrics.held_back = names->size();
   return metrics;
 }
 

@@ -51,6 +51,7 @@ TEST_F(MonitorTest, CountsGoOnOverAReload) {
     clock_.advance(std::chrono::seconds(10));
     EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").delivered);
     EXPECT_EQ(0U, monitor_.metrics().destinations.at("out").leases);
+    EXPECT_EQ(0, monitor_.metrics().destinations.at("out").lag.count()) << "nobody serves it now";
   }
 }
 

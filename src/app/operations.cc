@@ -15,7 +15,7 @@ ExitCode operations(const Sources& sources, const OperationsOptions& options) {
   json.begin_object().name("operations").begin_list();
   for (const auto& each : history) {
     table.add({to_rfc3339(each.at), each.id.to_string(), each.kind, each.destination, fmt::format("{}", each.events),
-               each.by, each.details});
+               each.by, each.details == "{}" ? "" : each.details});
     json.begin_object().field("id", each.id.to_string()).field("kind", each.kind).field("by", each.by);
     json.field("destination", each.destination).field("details", each.details).field("events", each.events);
     json.field("at", each.at).end_object();

@@ -75,7 +75,8 @@ std::shared_ptr<DeadActOptions> add_dead_act(CLI::App* app) {
   auto options = std::make_shared<DeadActOptions>();
   add_selection(app, options->selection, true);
   app->add_flag("--all", options->all, "All dead letters, where neither ids nor flags say which");
-  app->add_option("--operation", options->operation, "Go on with an operation that was interrupted: its id");
+  app->add_option("--operation", options->operation,
+                  "Go on with an operation that was interrupted: its id; which events is on record");
   add_act(app, options->act, true);
   return options;
 }
@@ -92,6 +93,7 @@ void add_dead(CLI::App& root, Request& request) {
                               "  waybill dead redrive --destination events --topic 'order.*' --dry-run\n"
                               "  waybill dead redrive --destination events --topic 'order.*' --rate 100/s --yes\n"
                               "  waybill dead redrive 018f3c1e-7b1a-7c3d-9e2f-0123456789ab\n"
+                              "  waybill dead redrive --operation ID                  # go on where it stopped\n"
                               "\nBy flags, what is held (it may have arrived) goes only with --standing held.\n");
   auto redrive_options = add_dead_act(redrive);
   redrive->add_option("--rate", redrive_options->rate, "At most this many in a second, as 100/s");

@@ -40,10 +40,12 @@ void require_door(const Settings& settings) {
 }  // namespace
 
 void Reloads::begin(const Settings& current, const Log& log) {
-  const std::lock_guard lock(mutex_);
-  current_ = current;
-  log_ = log;
-  if (std::exchange(asked_, false)) read();
+  {
+    const std::lock_guard lock(mutex_);
+    current_ = current;
+    log_ = log;
+  }
+  reading_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
 std::stop_token Reloads::round() const {
@@ -66,12 +68,8 @@ void Reloads::go_back_to(const Settings& current) {
 
 void Reloads::ask() {
   const std::lock_guard lock(mutex_);
-  if (ended_) return;
-  if (current_) {
-    read();
-  } else {
-    asked_ = true;
-  }
+  asked_ = true;
+  changed_.notify_one();
 }
 
 void Reloads::end() {
@@ -81,20 +79,36 @@ void Reloads::end() {
   stop_.request_stop();
 }
 
-void Reloads::read() {
+void Reloads::run(const std::stop_token& stop) {
+  std::unique_lock lock(mutex_);
+  while (changed_.wait(lock, stop, [this] { return asked_ && !ended_; })) {
+    asked_ = false;
+    const Settings current = *current_;
+    const Log log = log_;
+    lock.unlock();  // A file may be slow; whoever ends the program does not wait for it.
+    auto next = read(current, log);
+    lock.lock();
+    if (!next || ended_) continue;
+    next_ = std::move(next);
+    stop_.request_stop();
+  }
+}
+
+// Nothing if the configuration is wrong.
+std::optional<Settings> Reloads::read(const Settings& current, const Log& log) const {
   notifier_.reloading();
   try {
     Settings next = load_settings(sources_);
     require_destinations(next);
-    for (const std::string& key : keep_what_is_fixed(next, *current_))
-      log_.error("a reload cannot change this key: its old value stays until a restart", {{"key", key}});
+    for (const std::string& key : keep_what_is_fixed(next, current))
+      log.error("a reload cannot change this key: its old value stays until a restart", {{"key", key}});
     require_door(next);
-    log_.info("reloading the configuration");
-    next_ = std::move(next);
-    stop_.request_stop();
+    log.info("reloading the configuration");
+    return next;
   } catch (const std::exception& error) {
-    log_.error("the new configuration is wrong: the old one stays", {{"error", error.what()}});
+    log.error("the new configuration is wrong: the old one stays", {{"error", error.what()}});
     notifier_.ready();
+    return std::nullopt;
   }
 }
 

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 #include <optional>
 #include <stop_token>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "waybill/log.h"
@@ -20,9 +22,10 @@ std::vector<std::string> keep_what_is_fixed(Settings& next, const Settings& curr
 // Throws Error(fix_config) if there is nothing to run.
 void require_destinations(const Settings& settings);
 
-// The configurations that a program works with, one after the other: a round each. When asked to (SIGHUP), it reads and
-// checks the file; if that is good, the round's token is stopped and the next round has the new one; if it is bad, that
-// is said and nothing happens. begin() and next() are one thread's affair, the others anybody's.
+// The configurations that a program works with, one after the other: a round each. When asked to (SIGHUP), a
+// thread of its own reads and checks the file; if that is good, the round's token is stopped and the next round has the
+// new one; if it is bad, that is said and nothing happens. begin() and next() are one thread's affair, the others
+// anybody's, and wait for no file.
 class Reloads {
  public:
   Reloads(config::Sources sources, const Notifier& notifier) : sources_(std::move(sources)), notifier_(notifier) {}
@@ -36,13 +39,14 @@ class Reloads {
   // The next round cannot be had: it goes on as before.
   void go_back_to(const Settings& current);
 
-  // Reads the file again. Does not throw.
+  // Has the file read again.
   void ask();
   // No more rounds.
   void end();
 
  private:
-  void read();
+  void run(const std::stop_token& stop);
+  std::optional<Settings> read(const Settings& current, const Log& log) const;
 
   const config::Sources sources_;
   const Notifier& notifier_;
@@ -54,6 +58,8 @@ class Reloads {
   std::stop_source stop_;
   bool asked_ = false;
   bool ended_ = false;
+  std::condition_variable_any changed_;
+  std::jthread reading_;  // Last: it uses the others.
 };
 
 }  // namespace waybill::app

@@ -1,9 +1,16 @@
 #include "app/reloads.h"
 
+#include <chrono>
+#include <filesystem>
 #include <fstream>
+#include <functional>
+#include <mutex>
+#include <thread>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace waybill::app {
@@ -19,6 +26,17 @@ class ReloadsTest : public testing::Test {
     settings_.store = "sqlite:a.db";
     settings_.destinations.push_back({.type = "null", .options = {.name = "out"}, .make_sink = [] { return nullptr; }});
   }
+  ~ReloadsTest() override { std::filesystem::remove(path_); }
+  static void eventually(const std::function<bool()>& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+    while (!holds() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    EXPECT_TRUE(holds());
+  }
+  std::vector<std::string> said() {
+    const std::lock_guard lock(mutex_);
+    return said_;
+  }
   void write(const std::string& text) {
     std::ofstream file(path_);
     file << text;
@@ -26,8 +44,10 @@ class ReloadsTest : public testing::Test {
 
   const std::string path_ = testing::TempDir() + "waybill-reloads-test-" + std::to_string(::getpid()) + ".toml";
   Settings settings_;
-  std::vector<std::string> said_;
+  std::mutex mutex_;
+  std::vector<std::string> said_;  // guarded by mutex_
   Log log_{[this](LogLevel /*level*/, std::string_view text, std::span<const LogField> fields) {
+    const std::lock_guard lock(mutex_);
     said_.emplace_back(text);
     for (const LogField& field : fields) said_.back() += " " + field.value;
   }};
@@ -43,7 +63,7 @@ TEST_F(ReloadsTest, AGoodFileEndsTheRoundAndIsTheNext) {
   const auto round = reloads_.round();
   EXPECT_FALSE(round.stop_requested());
   reloads_.ask();
-  EXPECT_TRUE(round.stop_requested());
+  eventually([&] { return round.stop_requested(); });
   EXPECT_EQ(7, reloads_.next()->relay.batch);
   EXPECT_FALSE(reloads_.round().stop_requested());
   EXPECT_FALSE(reloads_.next());
@@ -53,10 +73,11 @@ TEST_F(ReloadsTest, ABadFileChangesNothing) {
   reloads_.begin(settings_, log_);
   for (const auto* text : {"batch = 0", "store = ", "store = \"sqlite:a.db\"\n"}) {
     write(text);
-    said_.clear();
+    const auto before = said().size();
     reloads_.ask();
+    eventually([&] { return said().size() > before; });
+    EXPECT_THAT(said().back(), HasSubstr("the new configuration is wrong: the old one stays"));
     EXPECT_FALSE(reloads_.round().stop_requested());
-    EXPECT_THAT(said_, ElementsAre(HasSubstr("the new configuration is wrong: the old one stays")));
   }
 }
 
@@ -77,7 +98,7 @@ TEST_F(ReloadsTest, AnEarlyRequestIsNotForgotten) {
   write(good);
   reloads_.ask();
   reloads_.begin(settings_, log_);
-  EXPECT_TRUE(reloads_.round().stop_requested());
+  eventually([&] { return reloads_.round().stop_requested(); });
   EXPECT_TRUE(reloads_.next());
 }
 
@@ -88,6 +109,21 @@ TEST_F(ReloadsTest, AfterTheEndThereIsNoNext) {
   reloads_.end();
   EXPECT_FALSE(reloads_.next());
   EXPECT_TRUE(reloads_.round().stop_requested());
+}
+
+// A pipe that nobody writes to is as slow as a file can be.
+TEST_F(ReloadsTest, NobodyWaitsForASlowFile) {
+  ASSERT_EQ(0, ::mkfifo(path_.c_str(), 0600));
+  reloads_.begin(settings_, log_);
+  reloads_.ask();
+  int pipe = -1;
+  // Only when somebody reads.
+  eventually([&] { return (pipe = pipe < 0 ? ::open(path_.c_str(), O_WRONLY | O_NONBLOCK) : pipe) >= 0; });
+  reloads_.ask();
+  reloads_.end();
+  EXPECT_TRUE(reloads_.round().stop_requested());
+  ::close(pipe);
+  EXPECT_FALSE(reloads_.next());
 }
 
 }  // namespace

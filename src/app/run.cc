@@ -87,7 +87,9 @@ class Service {
 
  private:
   void work(Relay& relay, const Settings& settings) {
-    Caretaker caretaker(store_, settings.caretaker, log_);
+    CaretakerOptions keeping = settings.caretaker;
+    keeping.tell = [&](const std::string& trouble) { relay.report(trouble); };
+    Caretaker caretaker(store_, keeping, log_);
     monitor_.look_at(relay, caretaker, names_of(settings));
     const std::unique_ptr<Monitor, void (*)(Monitor*)> end(&monitor_, [](Monitor* monitor) { monitor->look_away(); });
     const std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });

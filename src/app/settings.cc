@@ -85,8 +85,8 @@ void read_alerts(Section alerts, AlertLimits& limits) {
                                    "Alert if nothing is settled for longer although events are pending");
   limits.retrying_max =
       alerts.limit("retrying_max", limits.retrying_max, numbers, "Alert if more events are being tried again");
-  limits.attempts_max =
-      alerts.limit("attempts_max", limits.attempts_max, numbers, "Alert if more attempts at an event have failed");
+  limits.attempts_max = alerts.limit("attempts_max", limits.attempts_max, numbers,
+                                     "Alert if an event has failed more often and is tried again");
   limits.blocked_keys_max =
       alerts.limit("blocked_keys_max", limits.blocked_keys_max, numbers, "Alert if more keys are blocked");
   limits.held_max = alerts.limit("held_max", limits.held_max, numbers, "Alert if more events wait for a person");

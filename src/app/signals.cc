@@ -1,10 +1,15 @@
 #include "app/signals.h"
 
+#include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <utility>
 
+#include <fmt/format.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
+
+#include "waybill/error.h"
 
 #include "app/terminal.h"
 #include "base/assert.h"
@@ -21,7 +26,9 @@ int block_and_open(bool hangup) {
   WAYBILL_ASSERT(::pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   std::signal(SIGPIPE, SIG_IGN);
   const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
-  WAYBILL_ASSERT(fd >= 0);
+  if (fd < 0)
+    throw Error(Remedy::fix_config,
+                fmt::format("cannot wait for signals: {}; raise the limit of open files", std::strerror(errno)));
   return fd;
 }
 

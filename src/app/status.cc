@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 
 #include "app/commands.h"
+#include "app/dialogue.h"
 #include "app/json_writer.h"
 #include "app/session.h"
 #include "app/terminal.h"
@@ -42,8 +43,9 @@ std::string blocked_text(const DestinationStatus& destination) {
 }
 
 std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) {
-  std::string text = fmt::format("{} {}, schema {}, {} events\n", status.store, harmless(status.where),
-                                 status.schema_version, count_text(status.events));
+  const std::string where = status.where.starts_with(status.store) ? status.where : status.store + " " + status.where;
+  std::string text =
+      fmt::format("{}, schema {}, {}\n", harmless(where), status.schema_version, counted(status.events, "event"));
   Table destinations({"DESTINATION", "PENDING", "OLDEST", "RETRYING", "BLOCKED", "SCHEDULED", "HELD", "DEAD", "PAUSED",
                       "LAST MINUTE", "LAST SETTLED", "SHARDS"});
   for (const auto& d : status.destinations)
@@ -53,15 +55,18 @@ std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) 
                       count_text(standing(d, Standing::dead)), d.paused ? "yes" : "no",
                       fmt::format("{}", d.settled_last_minute), age_or_dash(status.now, d.last_settled),
                       fmt::format("{}/{}", d.shards_owned, d.shards)});
-  text += '\n' + destinations.text();
+  text += status.destinations.empty()
+              ? "\nno destination is known yet: 'waybill run' makes those of the configuration known\n"
+              : '\n' + destinations.text();
   Table relays({"RELAY", "ALIVE", "SEEN", "SHARDS", "DESTINATIONS"});
   for (const auto& r : status.relays)
     relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen), fmt::format("{}", r.shards_owned),
                 fmt::format("{}", fmt::join(r.destinations, ", "))});
-  text += '\n' + relays.text();
+  text += status.relays.empty() ? "\nno relay is at work\n" : '\n' + relays.text();
   if (!found.empty()) text += '\n';
   for (const auto& alert : found)
-    text += fmt::format("{} {}: {}\n", paint(Colour::red, "alert"), harmless(alert.destination), harmless(alert.text));
+    text += fmt::format("{}{}{}: {}\n", paint(Colour::red, "alert"), alert.destination.empty() ? "" : " ",
+                        harmless(alert.destination), harmless(alert.text));
   return text;
 }
 
@@ -76,8 +81,7 @@ void write_destination(JsonWriter& json, const DestinationStatus& destination, T
   }
   json.name("undelivered").begin_object();
   for (const Standing each : all_standings) json.field(to_string(each), standing(destination, each));
-  json.end_object().field("blocked_keys", destination.blocked_keys);
-  json.field("attempts_most", destination.attempts_most);
+  json.end_object().field("blocked_keys", destination.blocked_keys).field("attempts_most", destination.attempts_most);
   json.field("last_settled", destination.last_settled);
   json.field("settled_last_minute", destination.settled_last_minute);
   json.field("shards", destination.shards).field("shards_owned", destination.shards_owned).end_object();
@@ -107,7 +111,7 @@ std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) 
   for (const auto& alert : found)
     json.begin_object()
         .field("alert", alert.name)
-        .field("destination", alert.destination)
+        .field("destination", alert.destination.empty() ? std::nullopt : std::optional(alert.destination))
         .field("text", alert.text)
         .end_object();
   json.end_list().end_object();

@@ -6,6 +6,7 @@
 
 #include "app/dialogue.h"
 #include "app/terminal.h"
+#include "base/json_text.h"
 #include "base/time_text.h"
 #include "model/envelope.h"
 
@@ -61,11 +62,29 @@ std::string standing_text(const UndeliveredView& view) {
   std::string text =
       fmt::format("{:<29}since {}, {}", "", to_rfc3339(view.since), counted(view.row.attempts, "attempt"));
   if (view.redrives > 0) text += fmt::format(", {}", counted(view.redrives, "redrive"));
-  if (view.edited) text += ", edited";
+  if (!view.edit.empty()) text += ", edited";
   if (view.due) text += fmt::format(", next try {}", to_rfc3339(*view.due));
   text += '\n';
   if (!view.row.error.empty()) text += fmt::format("{:<29}{}\n", "", harmless(view.row.error));
+  if (view.edit.headers) text += fmt::format("{:<29}headers instead: {}\n", "", harmless(*view.edit.headers));
   return text;
+}
+
+std::string payload_text(bool is_json, std::string_view payload) {
+  if (is_json) return fmt::format("{}\n", payload);
+  return fmt::format("({} bytes that are not JSON; --json shows them in base64)\n", payload.size());
+}
+
+// What the event says, and what goes out instead where it was edited.
+std::string payloads_text(const Story& story) {
+  const EventView& event = story.told.event;
+  std::string instead;
+  for (const auto& view : story.undelivered.events)
+    if (view.edit.payload)
+      instead += fmt::format("\npayload edited for {}, sent instead:\n{}", harmless(view.destination),
+                             payload_text(event.payload_is_json, *view.edit.payload));
+  return fmt::format("\n{}{}{}", instead.empty() ? "" : "payload as it was written:\n",
+                     payload_text(event.payload_is_json, event.payload), instead);
 }
 
 std::string destination_text(const EventAtDestination& at, const UndeliveredView* view) {
@@ -78,12 +97,39 @@ std::string destination_text(const EventAtDestination& at, const UndeliveredView
   return text;
 }
 
-void write_destination(JsonWriter& json, const EventAtDestination& at, const UndeliveredView* view) {
+// JSON has no line break inside a token, so a space means the same.
+std::string one_line(std::string json) {
+  std::replace_if(
+      json.begin(), json.end(), [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return json;
+}
+
+void write_edit(JsonWriter& json, const UndeliveredView& view, bool with_payload) {
+  json.name("edit");
+  if (view.edit.empty()) {
+    json.null();
+    return;
+  }
+  json.begin_object();
+  if (with_payload && view.edit.payload) {
+    if (view.event.payload_is_json) {
+      json.name("payload").raw(one_line(*view.edit.payload));
+    } else {
+      std::string text;
+      append_base64(text, *view.edit.payload);
+      json.field("payload_base64", text);
+    }
+  }
+  if (view.edit.headers) json.name("headers").raw(one_line(*view.edit.headers));
+  json.end_object();
+}
+
+void write_destination(JsonWriter& json, const EventAtDestination& at, const UndeliveredView* view, bool with_payload) {
   json.begin_object().field("destination", at.destination).field("state", at.state).field("settled_at", at.settled_at);
   json.name("undelivered");
   if (view != nullptr) {
     json.begin_object();
-    write_standing(json, *view);
+    write_standing(json, *view, with_payload);
     json.end_object();
   } else {
     json.null();
@@ -111,9 +157,10 @@ std::string event_json(EventView event, bool with_payload) {
   return json;
 }
 
-void write_standing(JsonWriter& json, const UndeliveredView& view) {
+void write_standing(JsonWriter& json, const UndeliveredView& view, bool with_payload) {
   json.field("standing", to_string(view.row.standing)).field("since", view.since).field("due", view.due);
-  json.field("attempts", view.row.attempts).field("redrives", view.redrives).field("edited", view.edited);
+  json.field("attempts", view.row.attempts).field("redrives", view.redrives).field("edited", !view.edit.empty());
+  write_edit(json, view, with_payload);
   json.field("error", view.row.error);
 }
 
@@ -122,6 +169,7 @@ std::optional<Story> find_story(Inspector& inspector, const EventId& id) {
   UndeliveredFilter filter;
   filter.ids = {id};
   filter.limit = destinations_max;
+  filter.payloads = true;
   story.undelivered = inspector.undelivered(filter);
   if (auto told = inspector.find(id)) {
     story.told = std::move(*told);
@@ -144,16 +192,15 @@ std::string story_text(const Story& story, bool with_payload) {
   std::string text = fields_text(event);
   text += fmt::format("\n{}  written\n", to_rfc3339(event.created_at));
   for (const auto& at : story.told.destinations) text += destination_text(at, undelivered_at(story, at.destination));
-  if (!with_payload) return text;
-  if (event.payload_is_json) return text + fmt::format("\n{}\n", event.payload);
-  return text + fmt::format("\n({} bytes that are not JSON; --json shows them in base64)\n", event.payload.size());
+  return with_payload ? text + payloads_text(story) : text;
 }
 
 std::string story_json(const Story& story, bool with_payload) {
   JsonWriter json;
   json.begin_object().name("event").raw(event_json(story.told.event, with_payload));
   json.name("destinations").begin_list();
-  for (const auto& at : story.told.destinations) write_destination(json, at, undelivered_at(story, at.destination));
+  for (const auto& at : story.told.destinations)
+    write_destination(json, at, undelivered_at(story, at.destination), with_payload);
   json.end_list().end_object();
   return json.take();
 }

@@ -12,8 +12,9 @@ namespace waybill::app {
 // An event as JSON. Payloads may hold what not everyone should see: they are there when asked for.
 std::string event_json(EventView event, bool with_payload);
 
-// How an undelivered event stands, as members of the object that `json` is in.
-void write_standing(JsonWriter& json, const UndeliveredView& view);
+// How an undelivered event stands, and what it is sent with instead of what it says, as members of the object that
+// `json` is in.
+void write_standing(JsonWriter& json, const UndeliveredView& view, bool with_payload);
 
 // Everything the store knows about an event.
 struct Story {

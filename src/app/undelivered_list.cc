@@ -48,7 +48,7 @@ std::string as_text(const Page& page) {
   Table table({"ID", "DESTINATION", "STANDING", "TOPIC", "KEY", "ATTEMPTS", "SINCE", "ERROR"});
   for (const auto& view : page.views)
     table.add({view.event.id.to_string(), view.destination,
-               fmt::format("{}{}", to_string(view.row.standing), view.edited ? " (edited)" : ""),
+               fmt::format("{}{}", to_string(view.row.standing), view.edit.empty() ? "" : " (edited)"),
                std::string(view.event.topic), ordering_key(view.event), fmt::format("{}", view.row.attempts),
                age_text(now - view.since), view.row.error});
   return table.text(terminal_width());
@@ -57,7 +57,7 @@ std::string as_text(const Page& page) {
 std::string item_json(const UndeliveredView& view, bool with_payload) {
   JsonWriter json;
   json.begin_object().field("destination", view.destination);
-  write_standing(json, view);
+  write_standing(json, view, with_payload);
   json.name("event").raw(event_json(view.event, with_payload)).end_object();
   return json.take();
 }
@@ -82,7 +82,8 @@ std::string as_json_lines(const Page& page, const ListStyle& style) {
 
 }  // namespace
 
-void print_undelivered(Inspector& inspector, const UndeliveredFilter& filter, const ListStyle& style) {
+void print_undelivered(Inspector& inspector, UndeliveredFilter filter, const ListStyle& style) {
+  filter.payloads = style.payload;
   const Page page = read_page(inspector, filter);
   print(style.json ? as_json(page, style) : style.json_lines ? as_json_lines(page, style) : as_text(page));
   if (page.next_before && !style.json && !style.json_lines)

@@ -12,6 +12,6 @@ struct ListStyle {
 
 // Prints what the filter has, newest first. A page never ends in the middle of an event: it may be a few rows longer
 // than the filter's limit.
-void print_undelivered(Inspector& inspector, const UndeliveredFilter& filter, const ListStyle& style);
+void print_undelivered(Inspector& inspector, UndeliveredFilter filter, const ListStyle& style);
 
 }  // namespace waybill::app

@@ -4,12 +4,14 @@
 #include <array>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "base/assert.h"
+#include "waybill/error.h"
 
 namespace waybill {
 namespace {
@@ -23,7 +25,9 @@ timespec time_left(Steady deadline) {
 }  // namespace
 
 Waker::Waker() : event_fd_(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC)) {
-  WAYBILL_ASSERT(event_fd_ >= 0);
+  if (event_fd_ < 0)
+    throw Error(Remedy::fix_config, fmt::format("cannot make an event descriptor: {}; raise the limit of open files",
+                                                std::strerror(errno)));
 }
 
 Waker::~Waker() {

@@ -17,6 +17,7 @@ class Listener {
 
   const std::string& address() const { return address_; }
   std::uint16_t port() const { return port_; }
+  int fd() const { return fd_; }
 
   // The caller closes it from now on.
   int release();

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <cstring>
 #include <exception>
 #include <utility>
 
@@ -33,22 +35,36 @@ Connection& connection_of(MHD_Connection* handle) {
   return *connection;
 }
 
-void watch(int epoll_fd, int fd, std::uint32_t events, std::uint64_t mark) {
+bool watch(int epoll_fd, int fd, std::uint32_t events, std::uint64_t mark) {
   epoll_event event{};
   event.events = events;
   event.data.u64 = mark;
-  WAYBILL_ASSERT(::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0);
+  return ::epoll_ctl(epoll_fd, EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 }  // namespace
 
-Loop::Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log, int listen_fd)
+Loop::Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log,
+           Listener& listener)
     : options_(options),
       router_(router),
       names_(std::move(names)),
       log_(std::move(log)),
       epoll_fd_(::epoll_create1(EPOLL_CLOEXEC)) {
-  WAYBILL_ASSERT(epoll_fd_ >= 0);
+  if (epoll_fd_ >= 0) start(listener.fd());
+  if (daemon_ != nullptr) {
+    listener.release();  // The library closes it.
+    if (watch(epoll_fd_, MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, EPOLLIN, library_mark))
+      return;
+  }
+  const int error = errno;
+  if (daemon_ != nullptr) MHD_stop_daemon(daemon_);
+  if (epoll_fd_ >= 0) ::close(epoll_fd_);
+  throw Error(Remedy::fix_config,
+              fmt::format("http: the server does not start: {}; raise the limit of open files", std::strerror(error)));
+}
+
+void Loop::start(int listen_fd) {
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, &on_request, this,
                              MHD_OPTION_LISTEN_SOCKET, listen_fd,                                     //
                              MHD_OPTION_CONNECTION_LIMIT, options_.connections_max,                   //
@@ -59,12 +75,6 @@ Loop::Loop(const ServerOptions& options, const Router& router, std::vector<std::
                              MHD_OPTION_NOTIFY_COMPLETED, &on_completed, static_cast<void*>(this),    //
                              MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,                                    //
                              MHD_OPTION_END);
-  if (daemon_ == nullptr) {
-    ::close(epoll_fd_);
-    ::close(listen_fd);
-    throw Error(Remedy::fix_config, "http: the server does not start; too few file descriptors?");
-  }
-  watch(epoll_fd_, MHD_get_daemon_info(daemon_, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, EPOLLIN, library_mark);
 }
 
 Loop::~Loop() {
@@ -140,7 +150,9 @@ void Loop::suspend(Connection& connection, Steady again) {
   connection.suspended = true;
   expect_by(connection, again);
   MHD_suspend_connection(connection.handle);
-  watch(epoll_fd_, connection.fd, EPOLLRDHUP, connection.number);
+  // Not watched, a client that hangs up is noticed when there is something to send it.
+  if (!watch(epoll_fd_, connection.fd, EPOLLRDHUP, connection.number))
+    log_.warning("http: cannot watch a connection", {{"error", std::strerror(errno)}});
 }
 
 void Loop::resume(Connection& connection) {

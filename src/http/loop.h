@@ -11,6 +11,7 @@
 
 #include <microhttpd.h>
 
+#include "http/listener.h"
 #include "http/router.h"
 #include "http/server.h"
 #include "http/wake_queue.h"
@@ -41,8 +42,8 @@ struct Connection {
 // since the library does not see a suspended client hang up.
 class Loop {
  public:
-  // Takes `listen_fd` over.
-  Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log, int listen_fd);
+  // Takes the listener's socket over. Error(fix_config) if there are too few file descriptors.
+  Loop(const ServerOptions& options, const Router& router, std::vector<std::string> names, Log log, Listener& listener);
   ~Loop();
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
@@ -64,6 +65,7 @@ class Loop {
   static void on_completed(void* loop, MHD_Connection* handle, void** state, MHD_RequestTerminationCode how);
   static ssize_t on_read(void* connection, std::uint64_t position, char* out, std::size_t size);
 
+  void start(int listen_fd);
   MHD_Result proceed(Connection& connection, const char* url, const char* method, std::string_view data);
   MHD_Result begin(Connection& connection, const char* url, const char* method);
   std::optional<Response> refusal(Connection& connection);

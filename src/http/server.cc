@@ -28,7 +28,7 @@ class Server::Impl {
   void start() {
     WAYBILL_ASSERT(!started_);
     started_ = true;
-    loop_.emplace(options_, router_, own_names(listener_.address(), listener_.port()), log_, listener_.release());
+    loop_.emplace(options_, router_, own_names(listener_.address(), listener_.port()), log_, listener_);
     thread_ = std::jthread([this](const std::stop_token& stop) {
       // Signals are for the threads of the application; a client that is gone must not end the process.
       sigset_t every;

@@ -4,7 +4,12 @@
 #include <stdexcept>
 #include <thread>
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "waybill/error.h"
 
 #include "support/raw_http_client.h"
 
@@ -200,6 +205,40 @@ TEST(Server, ListensOnIpv6Loopback) {
   Server server({.address = "::1"});
   server.start();
   EXPECT_TRUE(server.url().starts_with("http://[::1]:"));
+}
+
+// With as many descriptors as are free from now on.
+class FewDescriptors {
+ public:
+  explicit FewDescriptors(int count) {
+    ::getrlimit(RLIMIT_NOFILE, &before_);
+    const int next = ::dup(0);
+    ::close(next);
+    rlimit few = before_;
+    few.rlim_cur = static_cast<rlim_t>(next + count);
+    ::setrlimit(RLIMIT_NOFILE, &few);
+  }
+  ~FewDescriptors() { ::setrlimit(RLIMIT_NOFILE, &before_); }
+  FewDescriptors(const FewDescriptors&) = delete;
+  FewDescriptors& operator=(const FewDescriptors&) = delete;
+
+ private:
+  rlimit before_{};
+};
+
+TEST(ServerDescriptorsTest, TooFewAreAnErrorThatSaysSo) {
+  for (int count = 0; count < 3; ++count) {
+    Server server({.port = 0});
+    const FewDescriptors few(count);
+    try {
+      server.start();
+      ADD_FAILURE() << count;
+    } catch (const Error& error) {
+      EXPECT_THAT(error.what(), testing::HasSubstr("raise the limit of open files")) << count;
+    }
+  }
+  Server server({.port = 0});
+  server.start();
 }
 
 }  // namespace

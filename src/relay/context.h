@@ -1,6 +1,9 @@
 #pragma once
 
 #include <atomic>
+#include <mutex>
+#include <string>
+#include <utility>
 
 #include "waybill/log.h"
 #include "waybill/relay.h"
@@ -31,8 +34,8 @@ class Trust {
   std::atomic<Steady::rep> until_{0};
 };
 
-// How the relay is, for those who look from outside. Written by the Keeper and where it is started and stopped, read by
-// anybody.
+// How the relay is, for those who look from outside, and what they have to say. Written by the Keeper and where it is
+// started and stopped, read by anybody.
 class Vitals {
  public:
   void start(Steady now) {
@@ -48,6 +51,15 @@ class Vitals {
     store_up_ = true;
   }
   void store_away() { store_up_ = false; }
+  void report(std::string trouble) {
+    const std::lock_guard lock(mutex_);
+    trouble_ = std::move(trouble);
+  }
+  // What was reported last.
+  std::string trouble() const {
+    const std::lock_guard lock(mutex_);
+    return trouble_;
+  }
 
   RelayHealth read(Steady now, std::chrono::milliseconds lease) const {
     const auto since = [&](Steady::rep moment) {
@@ -65,6 +77,8 @@ class Vitals {
   std::atomic<bool> store_up_{false};
   std::atomic<Steady::rep> beat_{0};
   std::atomic<Steady::rep> turn_{0};
+  mutable std::mutex mutex_;
+  std::string trouble_;  // guarded by mutex_
 };
 
 }  // namespace waybill

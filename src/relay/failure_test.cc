@@ -380,6 +380,18 @@ TEST_F(FailureTest, EverybodyCanSeeThatADestinationIsAway) {
   EXPECT_THAT(troubles(), IsEmpty());
 }
 
+TEST_F(FailureTest, EverybodyCanSeeWhatElseIsWrong) {
+  const auto troubles = [&] { return store_->inspector()->status().relays.at(0).troubles; };
+  start();
+  go();
+  relay_->report("cannot clean");
+  go(2s);
+  EXPECT_THAT(troubles(), ElementsAre(Trouble{.destination = "", .text = "cannot clean"}));
+  relay_->report("");
+  go(2s);
+  EXPECT_THAT(troubles(), IsEmpty());
+}
+
 TEST_F(FailureTest, AttemptsAreCountedByWhatTheyCameTo) {
   script_.next["1"] = {Kind::retry, Kind::unknown};
   script_.next["2"] = {Kind::rejected};

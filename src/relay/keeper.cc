@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <set>
+#include <utility>
+
+#include "relay/tally.h"
 
 namespace waybill {
 namespace {
@@ -85,6 +88,7 @@ std::size_t Keeper::beat(Steady now) {
 
 void Keeper::report_troubles() {
   std::vector<Trouble> troubles;
+  if (auto text = vitals_.trouble(); !text.empty()) troubles.push_back({.text = presentable(std::move(text))});
   for (const auto& carrier : carriers_)
     if (auto text = carrier->trouble(); !text.empty())
       troubles.push_back({.destination = carrier->name(), .text = std::move(text)});

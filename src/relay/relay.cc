@@ -117,6 +117,8 @@ class Relay::Impl {
     return carrier ? carrier->counts() : RelayCounts{};
   }
 
+  void report(std::string trouble) { vitals_.report(std::move(trouble)); }
+
   RelayHealth health() const { return vitals_.read(context_.clock.steady(), context_.options.lease); }
 
  private:
@@ -243,6 +245,9 @@ std::size_t Relay::step() {
 }
 void Relay::hint() noexcept {
   impl_->hint();
+}
+void Relay::report(std::string trouble) {
+  impl_->report(std::move(trouble));
 }
 RelayCounts Relay::counts(const std::string& destination) const {
   return impl_->counts(destination);

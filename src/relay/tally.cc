@@ -11,8 +11,8 @@ namespace {
 
 using Kind = Outcome::Kind;
 
-// What every store takes as a text: a reason that it refused would cost the relay its heartbeat. Cut between
-// characters, not within one.
+}  // namespace
+
 std::string presentable(std::string text) {
   if (text.empty()) return "it is away, and does not say why";
   if (text.size() > trouble_bytes_max) {
@@ -25,8 +25,6 @@ std::string presentable(std::string text) {
         text.begin(), text.end(), [](char c) { return c < ' '; }, '?');
   return text;
 }
-
-}  // namespace
 
 void Tally::delivered(const EventView* event, Time now) noexcept {
   delivered_.add();

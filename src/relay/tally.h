@@ -16,6 +16,10 @@
 
 namespace waybill {
 
+// What every store takes as a trouble's text: a reason that it refused would cost the relay its heartbeat. Cut between
+// characters, not within one.
+std::string presentable(std::string text);
+
 // What a carrier has done and how its destination stands, for those who look from outside. Counting is the carrier's
 // affair, and takes neither lock nor memory; reading is anybody's.
 class Tally {

@@ -27,6 +27,19 @@ Count standing(const DestinationStatus& destination, Standing standing) {
   return found == destination.undelivered.end() ? Count{} : found->second;
 }
 
+std::string things(const Count& count, std::string_view thing) {
+  return fmt::format("{} {}{}", count_text(count), thing, count.value == 1 ? "" : "s");
+}
+
+std::string events(const Count& count) {
+  return things(count, "event");
+}
+
+Alert alert_of(const RelayStatus& relay, const Trouble& trouble) {
+  if (trouble.destination.empty()) return {"upkeep", "", fmt::format("relay {}: {}", relay.name, trouble.text)};
+  return {"away", trouble.destination, fmt::format("relay {} waits for it: {}", relay.name, trouble.text)};
+}
+
 // The alerts of one destination.
 class Examination {
  public:
@@ -37,16 +50,16 @@ class Examination {
   void workers() {
     const bool alive = served(status_, destination_.name);
     if (destination_.pending.value > 0 && !alive)
-      add("no-relay", fmt::format("{} events are pending and no relay is alive", count_text(destination_.pending)));
+      add("no-relay", fmt::format("{} pending, and no relay is alive", events(destination_.pending)));
     if (alive && destination_.shards_owned < destination_.shards)
       add("unowned", fmt::format("{} of {} shards have no relay", destination_.shards - destination_.shards_owned,
                                  destination_.shards));
     if (limits_.paused && destination_.paused && destination_.pending.value > 0)
-      add("paused", fmt::format("it is paused, and {} events are pending", count_text(destination_.pending)));
+      add("paused", fmt::format("it is paused, with {} pending", events(destination_.pending)));
   }
 
   void progress() {
-    over("backlog", destination_.pending, limits_.pending_max, "events are pending");
+    over("backlog", destination_.pending, limits_.pending_max, "pending event", "");
     if (!destination_.oldest_pending) return;
     const auto age = status_.now - *destination_.oldest_pending;
     if (age > limits_.age_max) add("late", fmt::format("the oldest pending event has waited {}", age_text(age)));
@@ -58,13 +71,16 @@ class Examination {
   }
 
   void failures() {
-    over("retrying", standing(destination_, Standing::retrying), limits_.retrying_max, "events are tried again");
-    over("attempts", Count{.value = destination_.attempts_most}, limits_.attempts_max,
-         "attempts at one event have failed; see 'waybill events list --standing retrying'");
-    over("blocked", destination_.blocked_keys, limits_.blocked_keys_max, "keys are blocked; see 'waybill blocked'");
-    over("held", standing(destination_, Standing::held), limits_.held_max,
-         "events wait for a person; see 'waybill dead list'");
-    over("dead", standing(destination_, Standing::dead), limits_.dead_max, "dead letters; see 'waybill dead list'");
+    over("retrying", standing(destination_, Standing::retrying), limits_.retrying_max, "event", " to be tried again");
+    if (limits_.attempts_max && destination_.attempts_most > *limits_.attempts_max)
+      add("attempts",
+          fmt::format("an event has failed {} times and is tried again; see 'waybill events list --standing "
+                      "retrying'",
+                      destination_.attempts_most));
+    over("blocked", destination_.blocked_keys, limits_.blocked_keys_max, "blocked key", "; see 'waybill blocked'");
+    over("held", standing(destination_, Standing::held), limits_.held_max, "event",
+         " waiting for a person; see 'waybill dead list'");
+    over("dead", standing(destination_, Standing::dead), limits_.dead_max, "dead letter", "; see 'waybill dead list'");
   }
 
   void log() {
@@ -79,8 +95,9 @@ class Examination {
     found_.push_back({std::move(name), destination_.name, std::move(text)});
   }
 
-  void over(std::string name, const Count& count, const std::optional<std::int64_t>& most, std::string_view what) {
-    if (most && count.value > *most) add(std::move(name), fmt::format("{} {}", count_text(count), what));
+  void over(std::string name, const Count& count, const std::optional<std::int64_t>& most, std::string_view thing,
+            std::string_view rest) {
+    if (most && count.value > *most) add(std::move(name), things(count, thing) + std::string(rest));
   }
 
   const StoreStatus& status_;
@@ -106,9 +123,7 @@ std::vector<Alert> alerts(const StoreStatus& status, const std::vector<std::stri
   }
   for (const auto& relay : status.relays)
     for (const auto& trouble : relay.troubles)
-      if (relay.alive)
-        found.push_back(
-            {"away", trouble.destination, fmt::format("relay {} waits for it: {}", relay.name, trouble.text)});
+      if (relay.alive) found.push_back(alert_of(relay, trouble));
   return found;
 }
 

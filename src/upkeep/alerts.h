@@ -16,7 +16,7 @@ struct AlertLimits {
   std::chrono::milliseconds age_max{60'000};  // of the oldest pending event
   std::chrono::milliseconds lag_max{5'000};   // How long nothing may be settled while events are pending.
   std::optional<std::int64_t> retrying_max{10};
-  std::optional<std::int64_t> attempts_max{10};  // of one event that is tried again
+  std::optional<std::int64_t> attempts_max{10};  // at one event
   std::optional<std::int64_t> blocked_keys_max{10};
   std::optional<std::int64_t> dead_max{0};
   std::optional<std::int64_t> held_max{0};
@@ -28,12 +28,12 @@ struct AlertLimits {
 // The names there are, in the order in which alerts() reports them; stable, for scripts and metrics.
 inline constexpr std::string_view alert_names[] = {"no-relay", "unowned",   "paused",   "backlog", "late",
                                                    "lag",      "retrying",  "attempts", "blocked", "held",
-                                                   "dead",     "held-back", "away"};
+                                                   "dead",     "held-back", "away",     "upkeep"};
 
 struct Alert {
-  std::string name{};  // one of alert_names
-  std::string destination{};
-  std::string text{};  // for people
+  std::string name{};         // one of alert_names
+  std::string destination{};  // Empty: it is about none in particular.
+  std::string text{};         // for people
 };
 
 // What an operator should look at now. `configured` are the destinations that should be served. A pure function: no

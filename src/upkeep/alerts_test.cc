@@ -61,7 +61,7 @@ TEST_F(AlertsTest, LateByTheLimit) {
 
 TEST_F(AlertsTest, ABacklogByTheLimit) {
   pending(1'001, 1s);
-  EXPECT_EQ("backlog mail: 1001 events are pending; ", found());
+  EXPECT_EQ("backlog mail: 1001 pending events; ", found());
   limits_.pending_max.reset();
   EXPECT_EQ("", found());
 }
@@ -85,7 +85,7 @@ TEST_F(AlertsTest, APauseIsItsOwnAlertAndNoLag) {
   EXPECT_EQ("", found());
   pending(1, 10s);
   status_.destinations[0].last_settled = status_.now - 10s;
-  EXPECT_EQ("paused mail: it is paused, and 1 events are pending; ", found());
+  EXPECT_EQ("paused mail: it is paused, with 1 event pending; ", found());
   limits_.paused = false;
   EXPECT_EQ("", found());
 }
@@ -103,13 +103,32 @@ TEST_F(AlertsTest, WhatWaitsForAPersonAndWhatFailsOften) {
   undelivered(Standing::held, 1);
   undelivered(Standing::dead, 1);
   status_.destinations[0].blocked_keys = {11, true};
+  EXPECT_EQ(
+      "retrying mail: 11 events to be tried again; blocked mail: 11 blocked keys; see 'waybill blocked'; "
+      "held mail: 1 event waiting for a person; see 'waybill dead list'; "
+      "dead mail: 1 dead letter; see 'waybill dead list'; ",
+      found());
+}
+
+// Seed 000: "Retry count > 10".
+TEST_F(AlertsTest, AnEventThatFailsAgainAndAgain) {
+  undelivered(Standing::retrying, 1);
+  status_.destinations[0].attempts_most = 10;
+  EXPECT_EQ("", found());
   status_.destinations[0].attempts_most = 11;
   EXPECT_EQ(
-      "retrying mail: 11 events are tried again; attempts mail: 11 attempts at one event have failed; see 'waybill "
-      "events list --standing retrying'; blocked mail: 11 keys are blocked; see 'waybill blocked'; "
-      "held mail: 1 events wait for a person; see 'waybill dead list'; "
-      "dead mail: 1 dead letters; see 'waybill dead list'; ",
+      "attempts mail: an event has failed 11 times and is tried again; see 'waybill events list --standing retrying'; ",
       found());
+  limits_.attempts_max.reset();
+  EXPECT_EQ("", found());
+}
+
+TEST_F(AlertsTest, WhatIsWrongWithARelayItself) {
+  status_.relays[0].name = "r1";
+  status_.relays[0].troubles = {{.destination = "", .text = "cannot clean: the disk is full"}};
+  EXPECT_EQ("upkeep : relay r1: cannot clean: the disk is full; ", found());
+  status_.relays[0].alive = false;
+  EXPECT_EQ("", found());
 }
 
 TEST_F(AlertsTest, WhoHoldsTheLogBack) {
@@ -131,10 +150,10 @@ TEST_F(AlertsTest, EveryNameIsListed) {
 TEST_F(AlertsTest, NobodyWorksOnWhatIsPending) {
   pending(3, 1s);
   status_.relays[0].alive = false;
-  EXPECT_EQ("no-relay mail: 3 events are pending and no relay is alive; ", found());
+  EXPECT_EQ("no-relay mail: 3 events pending, and no relay is alive; ", found());
   status_.relays[0].alive = true;
   status_.relays[0].destinations = {"other"};
-  EXPECT_EQ("no-relay mail: 3 events are pending and no relay is alive; ", found());
+  EXPECT_EQ("no-relay mail: 3 events pending, and no relay is alive; ", found());
   pending(0, 0s);
   EXPECT_EQ("", found());
 }

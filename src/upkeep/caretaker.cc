@@ -26,14 +26,14 @@ Caretaker::Caretaker(Store& store, CaretakerOptions options, Log log, const Cloc
 }
 
 void Caretaker::run(const std::stop_token& stop) {
-  take_turns(stop, clock_, [this] { return step(); });
+  take_turns(stop, clock_, [&] { return step(stop); });
 }
 
-Steady Caretaker::step() {
+Steady Caretaker::step(const std::stop_token& stop) {
   if (clock_.steady() < next_) return next_;
   std::chrono::milliseconds pause = part_pause;
   try {
-    if (!clean()) pause = about(options_.interval);
+    if (!clean(stop)) pause = about(options_.interval);
   } catch (const std::exception& error) {
     failed(error.what());
     pause = about(std::min(failure_pause, options_.interval));
@@ -42,13 +42,18 @@ Steady Caretaker::step() {
 }
 
 // True if there is more to do.
-bool Caretaker::clean() {
+bool Caretaker::clean(const std::stop_token& stop) {
   if (!upkeep_) upkeep_ = store_.upkeep();
-  const Cleaned part = upkeep_->clean(options_.clean);
+  CleanOptions options = options_.clean;
+  options.stop = stop;
+  const Cleaned part = upkeep_->clean(options);
   total_.events.value += part.events.value;
   total_.dead.value += part.dead.value;
   total_.dedup.value += part.dedup.value;
-  if (std::exchange(said_, false)) log_.info("cleaning works again");
+  if (failing_.exchange(false)) {
+    log_.info("cleaning works again");
+    if (options_.tell) options_.tell("");
+  }
   if (part.more) return true;
   upkeep_.reset();
   total_.held_back = part.held_back;
@@ -71,7 +76,8 @@ void Caretaker::note(const Cleaned& cleaned) {
 void Caretaker::failed(const std::string& what) {
   upkeep_.reset();
   total_ = {};
-  if (!std::exchange(said_, true)) log_.error("cannot clean; will try again", {{"error", what}});
+  if (!failing_.exchange(true)) log_.error("cannot clean; will try again", {{"error", what}});
+  if (options_.tell) options_.tell(fmt::format("cannot clean: {}", what));
 }
 
 std::chrono::milliseconds Caretaker::about(std::chrono::milliseconds time) {

@@ -2,6 +2,7 @@
 
 #include <deque>
 #include <functional>
+#include <future>
 #include <thread>
 
 #include <gmock/gmock.h>
@@ -74,7 +75,13 @@ class CaretakerTest : public testing::Test {
   int calls_ = 0;
   CleanOptions asked_;
   std::deque<std::function<Cleaned()>> next_;
-  Caretaker caretaker_{store_, {.clean = {.dead_older_than = 7s, .archive_to = "there"}, .interval = 1h}, log_, clock_};
+  std::string told_ = "nothing";
+  Caretaker caretaker_{store_,
+                       {.clean = {.dead_older_than = 7s, .archive_to = "there"},
+                        .tell = [this](const std::string& trouble) { told_ = trouble; },
+                        .interval = 1h},
+                       log_,
+                       clock_};
 };
 
 TEST_F(CaretakerTest, CleansSoonAfterTheStartAndThenOnceInAnInterval) {
@@ -101,7 +108,12 @@ TEST_F(CaretakerTest, GoesOnWhileThereIsMore) {
 
 TEST_F(CaretakerTest, AnOutageIsSaidOnceAndIsOverOnce) {
   for (int i = 0; i < 5; ++i) next_.emplace_back(away);
-  live(10min);
+  live(2min);
+  EXPECT_TRUE(caretaker_.failing());
+  EXPECT_EQ("cannot clean: the store is away", told_);
+  live(8min);
+  EXPECT_FALSE(caretaker_.failing());
+  EXPECT_EQ("", told_);
   EXPECT_EQ(6, calls_);
   EXPECT_THAT(said_,
               ElementsAre("error: cannot clean; will try again the store is away", "info: cleaning works again"));
@@ -126,6 +138,24 @@ TEST_F(CaretakerTest, AStopEndsItsWait) {
   std::jthread thread([&](const std::stop_token& stop) { caretaker.run(stop); });
   thread.request_stop();
   thread.join();
+}
+
+TEST_F(CaretakerTest, AStopReachesACleaningThatIsUnderWay) {
+  std::promise<void> begun;
+  store_.clean = [&](const CleanOptions& options) {
+    begun.set_value();
+    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    while (!options.stop.stop_requested() && std::chrono::steady_clock::now() < deadline)
+      std::this_thread::sleep_for(1ms);
+    EXPECT_TRUE(options.stop.stop_requested());
+    return Cleaned{.more = true};
+  };
+  Caretaker caretaker(store_, {.interval = 1ms}, log_);
+  std::jthread thread([&](const std::stop_token& stop) { caretaker.run(stop); });
+  begun.get_future().wait();
+  thread.request_stop();
+  thread.join();
+  EXPECT_THAT(said_, ElementsAre());
 }
 
 }  // namespace

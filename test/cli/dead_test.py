@@ -38,7 +38,8 @@ class ListTest(DeadCase):
         dead, held, _ = self.let_fail("dead.a", "held.b", "ok")
         items = self.listed()
         self.assertEqual([held, dead], [item["event"]["id"] for item in items])
-        self.assertEqual({"destination", "standing", "since", "due", "attempts", "redrives", "edited", "error", "event"},
+        self.assertEqual({"destination", "standing", "since", "due", "attempts", "redrives", "edited", "edit", "error",
+                          "event"},
                          set(items[0]))
         self.assertEqual(("events", "dead", 1, 0, False, "no such exchange 'clinic'", None),
                          tuple(items[1][key] for key in ["destination", "standing", "attempts", "redrives", "edited",
@@ -273,11 +274,35 @@ class RedriveTest(DeadCase):
         first = self.succeed("dead", "redrive", "--topic", "dead.a", "--yes", "--json").json["operation"]
         self.relay_moodily()  # It dies again.
         self.assertEqual(2, len(self.ids()))
-        again = self.succeed("dead", "redrive", "--destination", "events", "--yes", "--json", "--operation", first).json
-        self.assertEqual((first, 1), (again["operation"], again["changed"]))
-        self.assertEqual(1, len(self.ids()))
+        for flags in [[], ["--topic", "dead.a"]]:
+            again = self.succeed("dead", "redrive", *flags, "--yes", "--json", "--operation", first)
+            self.assertEqual(0, again.json["changed"])
+            self.assertIn(f"there is nothing left to redrive for operation {first}", again.err)
+        self.assertEqual(2, len(self.ids()))
         self.assertEqual(1, len(self.succeed("operations", "--json").json["operations"]))
         self.assertIn("--operation '7' is no operation's id", self.refused("dead", "redrive", "--all", "--operation", "7"))
+        self.assertIn("there is no operation", self.refused("dead", "redrive", "--operation", NOWHERE))
+
+    def test_an_operation_is_not_continued_as_another(self):
+        a, b = self.let_fail("dead.a", "dead.b", key="k")
+        first = self.succeed("dead", "redrive", "--topic", "dead.a", "--since", "2h", "--yes", "--json").json["operation"]
+        for args, expected in [
+            (["dismiss", "--topic", "dead.a"], f"operation {first} is no dismiss but a redrive of 'events'"),
+            (["redrive", "--topic", "dead.b", "--since", "2h"], "--topic was 'dead.a', is 'dead.b'"),
+            (["redrive", "--since", "2h"], "--topic was 'dead.a', is not given"),
+            (["redrive", "--all"], "--topic was 'dead.a', is not given; --since was '"),
+            (["redrive", "--topic", "dead.a"], "--since was '"),
+            (["redrive", "--topic", "dead.a", "--since", "2h", "--key", "k"], "--key was not given, is 'k'"),
+            (["redrive", "--topic", "dead.a", "--since", "2h", "--standing", "held"], "--standing was 'dead', is 'held'"),
+            (["redrive", "--topic", "dead.a", "--since", "2h", "--until", "2020-01-01T00:00:00Z"], "--until was '"),
+            (["redrive", b], "the ids are others"),
+        ]:
+            with self.subTest(args):
+                said = self.refused("dead", *args, "--yes", "--operation", first)
+                self.assertIn(expected, said)
+                self.assertIn("nothing was changed", said)
+        self.assertEqual([b], self.ids())
+        self.succeed("dead", "redrive", "--topic", "dead.a", "--since", "2h", "--yes", "--operation", first)
 
     def test_says_so_if_the_destination_is_paused(self):
         self.let_fail("dead.a")
@@ -316,7 +341,17 @@ class EditTest(DeadCase):
         self.assertIn(f"next: waybill dead redrive {event} --destination events", said)
         self.assertTrue(self.listed()[0]["edited"])
         self.assertIn("dead (edited)", self.succeed("dead", "list").out)
-        self.assertIn(", edited", self.succeed("dead", "show", event).out)
+        shown = self.succeed("dead", "show", event, "--payload").out
+        self.assertRegex(shown, r", edited\n.*\n +headers instead: {\"b\":\"2\"}\n")
+        self.assertTrue(shown.endswith('\npayload as it was written:\n{"n": 0}\n\n'
+                                       'payload edited for events, sent instead:\n{"mended": 1.0}\n'), shown)
+        self.assertNotIn("mended", self.succeed("dead", "show", event).out)
+        self.assertEqual({"headers": {"b": "2"}}, self.listed()[0]["edit"])
+        [item] = self.listed("--payload")
+        self.assertEqual(({"n": 0}, {"payload": {"mended": 1.0}, "headers": {"b": "2"}}),
+                         (item["event"]["payload"], item["edit"]))
+        [at] = self.succeed("dead", "show", event, "--json", "--payload").json["destinations"]
+        self.assertEqual({"mended": 1.0}, at["undelivered"]["edit"]["payload"])
         self.succeed("dead", "redrive", event, "--yes")
         self.succeed("run", "--once")
         [arrived] = self.delivered()
@@ -366,6 +401,14 @@ class EditTest(DeadCase):
         self.succeed("run", "--once")
         self.assertEqual({"n": 17}, self.delivered()[0]["payload"])
         self.assertEqual([], [name for name in os.listdir(self.folder) if name.startswith("waybill-")])
+
+    def test_an_editor_begins_with_what_was_edited_before(self):
+        [event] = self.let_fail("dead.a")
+        self.succeed("dead", "edit", event, "--payload", '{\n"m":\n1}')
+        code, shown = self.on_a_terminal("dead", "edit", event, env=self.editor('sed -i s/m/mended/ "$1"'))
+        self.assertEqual(0, code, shown)
+        [line] = self.succeed("dead", "list", "--jsonl", "--payload").out.splitlines()
+        self.assertEqual({"mended": 1}, json.loads(line)["edit"]["payload"])
 
     def test_in_an_editor_that_changes_nothing_or_breaks_it(self):
         [event] = self.let_fail("dead.a")
@@ -419,7 +462,8 @@ class SignalTest(DeadCase):
         process.communicate(timeout=20)
         # It may have been done before the signal came.
         self.assertIn(process.returncode, [0, 143])
-        self.succeed("dead", "redrive", "--all", "--yes", "--operation", operation)
+        if self.ids():
+            self.succeed("dead", "redrive", "--all", "--yes", "--operation", operation)
         self.assertEqual([], self.ids())
         [recorded] = self.succeed("operations", "--json").json["operations"]
         self.assertEqual((operation, 1200), (recorded["id"], recorded["events"]))

@@ -3,6 +3,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
 import unittest
 
 from processes import Postgres, free_port
@@ -132,9 +133,48 @@ class OperatorTest(PostgresTest):
         self.let_fail("dead.a", "dead.b")
         first = self.succeed("dead", "redrive", "--topic", "dead.a", "--yes", "--json").json["operation"]
         self.relay_moodily("log", self.url())  # It dies again.
-        again = self.succeed("dead", "redrive", "--all", "--yes", "--json", "--operation", first).json
-        self.assertEqual((first, 1), (again["operation"], again["changed"]))
-        self.assertEqual(1, len(self.succeed("dead", "list", "--json").json["events"]))
+        again = self.succeed("dead", "redrive", "--yes", "--json", "--operation", first)
+        self.assertEqual(0, again.json["changed"])
+        self.assertEqual(2, len(self.succeed("dead", "list", "--json").json["events"]))
+        self.assertIn("--topic was 'dead.a', is not given",
+                      self.refused("dead", "redrive", "--all", "--yes", "--operation", first))
+        self.assertIn(f"operation {first} is no dismiss but a redrive of 'log'",
+                      self.refused("dead", "dismiss", "--topic", "dead.a", "--yes", "--operation", first))
+
+    def test_a_large_payload_is_shown_and_edited(self):
+        [event] = self.let_fail("dead.a", payload="x" * 300_000)
+        for command in [["dead", "show", event], ["events", "show", event]]:
+            self.assertIn("x" * 300_000, self.succeed(*command, "--payload").out)
+        for command in [["dead", "list"], ["events", "list"], ["events", "list", "--standing", "dead"]]:
+            for style in ["--json", "--jsonl"]:
+                self.assertIn('"payload":"' + "x" * 300_000, self.succeed(*command, "--payload", style).out)
+        env = {"EDITOR": "sed -i s/xx/mended/", "TMPDIR": str(self.folder)}
+        code, shown = self.on_a_terminal("dead", "edit", event, env=env)
+        self.assertEqual(0, code, shown)
+        [item] = self.succeed("dead", "list", "--json", "--payload").json["events"]
+        self.assertEqual("x" * 300_000, item["event"]["payload"])
+        self.assertEqual("mended" + "x" * 299_998, item["edit"]["payload"])
+        self.assertIn("payload edited for log, sent instead:\n\"mendedx",
+                      self.succeed("dead", "show", event, "--payload").out)
+        self.succeed("dead", "redrive", event, "--yes")
+        self.succeed("run", "--once")
+        self.assertIn('"mendedxx', (self.folder / "out.jsonl").read_text())
+
+    def test_a_destination_that_is_away(self):
+        self.configure(more='listen = "off"\n[destinations.full]\ntype = "file"\npath = "/dev/full"\n')
+        process = subprocess.Popen([BINARY, "run"], cwd=self.folder, env=self.environment(), stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        deadline = time.monotonic() + 60
+        alerts = []
+        while not alerts and time.monotonic() < deadline:
+            status = self.succeed("status", "--json").json
+            alerts = [alert for alert in status["alerts"] if alert["alert"] == "away"]
+        self.assertEqual(["full"], [alert["destination"] for alert in alerts])
+        [trouble] = status["relays"][0]["troubles"]
+        self.assertEqual("full", trouble["destination"])
+        self.assertIn("waits for it: " + trouble["text"], self.succeed("status").out)
 
     def test_blocked_keys_and_status(self):
         first, *_ = self.let_fail("retry.a", "retry.b", key="k")

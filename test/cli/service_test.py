@@ -3,6 +3,7 @@ import http.client
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import sqlite3
@@ -18,7 +19,7 @@ FAMILIES = {"waybill_build_info", "waybill_events_published_total", "waybill_eve
             "waybill_events_skipped_total", "waybill_attempts_failed_total", "waybill_publish_seconds",
             "waybill_lag_seconds", "waybill_breaker_open", "waybill_relay_leases", "waybill_store_up",
             "waybill_figures_age_seconds", "waybill_pending", "waybill_oldest_pending_age_seconds",
-            "waybill_undelivered", "waybill_blocked_keys"}
+            "waybill_undelivered", "waybill_blocked_keys", "waybill_clean_failing"}
 
 
 class CheckerTest(unittest.TestCase):
@@ -175,6 +176,47 @@ class MetricsTest(ServiceTest):
         self.assertNotIn("canary", service.ask("/metrics")[1])
         self.assertEqual(200, service.ask("/livez")[0].status)
         service.signal(signal.SIGTERM)
+
+    def test_a_cleaning_that_fails(self):
+        self.write("in-the-way", "")
+        self.configure(self.destination("log"), before='clean_interval = "1s"\narchive = "in-the-way/archive"\n')
+        service = self.start()
+        service.until(lambda m: m["waybill_clean_failing"].value() == 1)
+        deadline = time.monotonic() + 60
+        alerts = []
+        while not alerts and time.monotonic() < deadline:
+            alerts = [alert for alert in self.succeed("status", "--json").json["alerts"] if alert["alert"] == "upkeep"]
+        self.assertIsNone(alerts[0]["destination"])
+        self.assertRegex(alerts[0]["text"], r"relay .*: cannot clean: .*in-the-way/archive")
+        self.assertRegex(self.succeed("status").out, r"alert: relay .*: cannot clean: ")
+        self.assertEqual(4, self.run_cli("status", "--check").code)
+        (self.folder / "in-the-way").unlink()
+        service.until(lambda m: m["waybill_clean_failing"].value() == 0)
+        while self.run_cli("status", "--check").code != 0 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        self.succeed("status", "--check")
+        service.stop()
+
+    def test_too_few_descriptors_are_an_error_and_no_crash(self):
+        self.configure(self.destination("log"))
+        self.succeed("migrate")
+        for count in range(4, 48):
+            few = lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (count, count))
+            process = subprocess.Popen([BINARY, "run", "--set", "listen=127.0.0.1:0"], cwd=self.folder, preexec_fn=few,
+                                       env=self.environment(), stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.kill)
+            said = ""
+            for line in process.stderr:
+                said += line
+                if "relay started" in line:
+                    process.send_signal(signal.SIGTERM)
+            code = process.wait(60)
+            process.stderr.close()
+            self.assertIn(code, [0, 2, 3, 127], (count, said))  # 127: not even its libraries could be opened.
+            if code == 0:
+                break
+            self.assertNotEqual("", said)
+        self.assertEqual(0, code, "it never had enough")
 
     def test_who_may_ask_and_how(self):
         self.configure(self.destination("log"))

@@ -79,7 +79,7 @@ class CliTest(unittest.TestCase):
 
     def let_fail(self, *topics, destination="events", store="sqlite:test.db", **members):
         """Enqueues events of these topics and lets them fail as those say; returns the ids."""
-        lines = "".join(json.dumps({"topic": topic, "payload": {"n": n}, **members}) + "\n"
+        lines = "".join(json.dumps({"topic": topic, "payload": {"n": n}} | members) + "\n"
                         for n, topic in enumerate(topics))
         ids = self.succeed("enqueue", stdin=lines).out.split()
         self.relay_moodily(destination, store)

@@ -128,7 +128,7 @@ TEST_P(StoreSuite, MoreThanWereAskedForAreDueAtOnce) {
 
 TEST_P(StoreSuite, AnOldTermWritesNoRows) {
   Worker first = passed({"a", "b"}, {{.key = k, .blocks = true}});
-  if (first.leases.size() < 2) GTEST_SKIP() << "one relay at a time by other means";
+  if (first.leases.size() < 2) GTEST_SKIP() << "this store lets one relay in at a time: there is no former owner that could write";
   Worker second = handed_over(first);
   Settlement settlement = change(first, found(second).lease.shard);
   settlement.undelivered = {{.seq = 1, .key = k, .standing = Standing::dead}};
@@ -184,6 +184,7 @@ TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
   ASSERT_EQ(2U, history.size());
   EXPECT_EQ("you", history[0].by);
   EXPECT_EQ("redrive", history[1].kind);
+  EXPECT_THROW(desk->dismiss(operation, filter, 10), Error);  // It is another kind.
   EXPECT_EQ(2, history[1].events);
 }
 
@@ -197,7 +198,9 @@ TEST_P(StoreSuite, ADeadLetterIsDismissedOrEdited) {
   const EventId id = dead.events[0].event.id;
   desk->edit({.id = EventId::make(), .by = "me"}, "out", id, {.payload = "\"z\""});
   desk->edit({.id = EventId::make(), .by = "me"}, "out", id, {.headers = R"({"h":"1"})"});
-  EXPECT_TRUE(inspector->undelivered({.ids = {id}}).events.at(0).edited);
+  const Edit edited = inspector->undelivered({.ids = {id}}).events.at(0).edit;
+  EXPECT_EQ("\"z\"", edited.payload);
+  EXPECT_EQ(R"({"h":"1"})", edited.headers);
   EXPECT_EQ("\"a\"", inspector->undelivered({.ids = {id}}).events.at(0).event.payload);
   EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "me"}, {.destination = "out", .ids = {id}}, 10));
   Worker second = handed_over(first);
@@ -214,6 +217,40 @@ TEST_P(StoreSuite, ADeadLetterIsDismissedOrEdited) {
   Worker third = handed_over(second);
   EXPECT_EQ(1, found(third).blocked.at(0).events);
   EXPECT_EQ("dismissed", inspector->find(id)->destinations.at(0).state);
+}
+
+TEST_P(StoreSuite, LargePayloadsAreListedIfAskedFor) {
+  const std::string name(300'000, 'x');
+  const std::string large = "\"" + name + "\"";
+  const Worker first = passed({name}, {{.key = k, .standing = Standing::dead}});
+  const auto inspector = store_->inspector();
+  EXPECT_EQ(large, inspector->list({.payloads = true}).events.at(0).payload);
+  auto list = inspector->undelivered({.payloads = true});
+  EXPECT_EQ(large, list.events.at(0).event.payload);
+  EXPECT_FALSE(list.events.at(0).event.payload_deferred);
+  const EventId id = list.events.at(0).event.id;
+  EXPECT_EQ(large, inspector->find(id)->event.payload);
+  const std::string larger(400'000, '7');
+  store_->operate()->edit({.id = EventId::make()}, "out", id, {.payload = larger});
+  list = inspector->undelivered({.payloads = true});
+  EXPECT_EQ(large, list.events.at(0).event.payload);
+  EXPECT_EQ(larger, list.events.at(0).edit.payload);
+}
+
+TEST_P(StoreSuite, TroublesAreShownWithTheRelayThatHasThem) {
+  const Worker relay = worker();
+  const auto troubles = [&] { return store_->inspector()->status().relays.at(0).troubles; };
+  EXPECT_TRUE(troubles().empty());
+  const Trouble trouble{.destination = "out", .text = "away: \"no\nroute\" \\ é"};
+  relay.membership->report(std::span(&trouble, 1));
+  relay.membership->beat(std::vector<std::string>{"out"});
+  ASSERT_EQ(1U, troubles().size());
+  EXPECT_EQ(trouble, troubles()[0]);
+  relay.membership->beat(std::vector<std::string>{"out"});
+  EXPECT_EQ(1U, troubles().size());
+  relay.membership->report({});
+  relay.membership->beat(std::vector<std::string>{"out"});
+  EXPECT_TRUE(troubles().empty());
 }
 
 TEST_P(StoreSuite, RelaysNoticeWhatAPersonChanges) {

@@ -4,9 +4,11 @@
 #include <filesystem>
 #include <fstream>
 #include <future>
+#include <limits>
 #include <random>
 
 #include <nlohmann/json.hpp>
+#include <sys/stat.h>
 
 #include "postgres/postgres_fixture.h"
 #include "support/child_process.h"
@@ -437,6 +439,29 @@ TEST_F(ArchiveTest, IsNotThereIfTheSlotWasNotEmptied) {
   person("COMMIT");
   EXPECT_EQ(1, clean(folder.path()).events.value);
   EXPECT_THAT(files(), SizeIs(1));
+}
+
+// The archive is a pipe here: whoever writes it waits for its reader, who asks for the stop in the middle.
+TEST_F(ArchiveTest, AStopInTheMiddleLeavesEverythingAsItWas) {
+  app("INSERT INTO waybill.event (topic, key, payload) SELECT 't', 'k', to_json(repeat('x', 1100)) "
+      "FROM generate_series(1, 3000)");
+  publish();
+  grow_old();
+  const std::string part = folder.path() + "/waybill-0000000000000001-0000000000003000.jsonl.part";
+  ASSERT_EQ(0, ::mkfifo(part.c_str(), 0600));
+  std::stop_source stop;
+  const auto reading = std::async(std::launch::async, [&] {
+    std::ifstream pipe(part);
+    pipe.get();
+    stop.request_stop();
+    pipe.ignore(std::numeric_limits<std::streamsize>::max());
+  });
+  const Cleaned cleaned = store->upkeep()->clean({.archive_to = folder.path(), .stop = stop.get_token()});
+  EXPECT_EQ(0, cleaned.events.value);
+  EXPECT_TRUE(cleaned.more);
+  EXPECT_THAT(files(), IsEmpty());
+  EXPECT_EQ(3'000, app.number("SELECT count(*) FROM waybill.event"));
+  EXPECT_EQ(3'000, clean(folder.path()).events.value);
 }
 
 TEST_F(ArchiveTest, AFolderThatCannotBeWrittenToKeepsTheLogAsItIs) {

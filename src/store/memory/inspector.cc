@@ -96,9 +96,9 @@ class MemoryInspector final : public Inspector {
     UndeliveredView view{.destination = destination,
                          .row = row.row,
                          .event = event_of(*tables_, seq),
+                         .edit = row.edit.value_or(Edit{}),
                          .since = row.since,
-                         .redrives = row.redrives,
-                         .edited = row.edit.has_value()};
+                         .redrives = row.redrives};
     if (waits(row.row.standing))
       view.due = tables_->clock.now() + std::chrono::duration_cast<Time::duration>(row.due - tables_->clock.steady());
     return view;
@@ -132,6 +132,8 @@ class MemoryInspector final : public Inspector {
     std::set<std::uint64_t> blocked;
     for (const auto& [seq, undelivered] : row.undelivered) {
       ++entry.undelivered[undelivered.row.standing].value;
+      if (undelivered.row.standing == Standing::retrying)
+        entry.attempts_most = std::max(entry.attempts_most, undelivered.row.attempts);
       if (undelivered.row.blocks) blocked.insert(undelivered.row.key);
       if (undelivered.row.standing == Standing::retrying)
         entry.attempts_most = std::max(entry.attempts_most, undelivered.row.attempts);

@@ -5,6 +5,7 @@
 
 #include "waybill/error.h"
 
+#include "model/filter_details.h"
 #include "store/memory/tables.h"
 
 namespace waybill {
@@ -25,7 +26,7 @@ class MemoryOperator final : public Operator {
 
   std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) override {
     const std::lock_guard lock(tables_->mutex);
-    record(operation, "redrive", filter.destination);
+    record(operation, "redrive", filter.destination, filter_details(filter));
     return change(operation, filter, most, [&](UndeliveredRow& row) {
       row.row.standing = Standing::retrying;
       row.row.blocks = row.row.key != 0;
@@ -39,7 +40,7 @@ class MemoryOperator final : public Operator {
 
   std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) override {
     const std::lock_guard lock(tables_->mutex);
-    record(operation, "dismiss", filter.destination);
+    record(operation, "dismiss", filter.destination, filter_details(filter));
     return change(operation, filter, most, [&](UndeliveredRow& row) {
       row.row.standing = Standing::dismissed;
       row.row.blocks = false;
@@ -108,11 +109,21 @@ class MemoryOperator final : public Operator {
     return touched;
   }
 
-  OperationView& record(const Operation& operation, const std::string& kind, const std::string& destination) {
-    for (OperationView& view : tables_->operations)
-      if (view.id == operation.id) return view;
-    return tables_->operations.emplace_back(OperationView{
-        .id = operation.id, .kind = kind, .by = operation.by, .destination = destination, .at = tables_->clock.now()});
+  OperationView& record(const Operation& operation, const std::string& kind, const std::string& destination,
+                        const std::string& details = "") {
+    for (OperationView& view : tables_->operations) {
+      if (view.id != operation.id) continue;
+      if (view.kind != kind || view.destination != destination)
+        throw Error(Remedy::fix_input, fmt::format("operation {} is a {} of destination '{}'", view.id.to_string(),
+                                                   view.kind, view.destination));
+      return view;
+    }
+    return tables_->operations.emplace_back(OperationView{.id = operation.id,
+                                                          .kind = kind,
+                                                          .by = operation.by,
+                                                          .destination = destination,
+                                                          .details = details,
+                                                          .at = tables_->clock.now()});
   }
 
   TablesPtr tables_;

@@ -322,13 +322,16 @@ std::string describe_postgres(const std::string& url) {
   const UrlOptions options = read_url(url);
   if (!options) return "postgresql (its URL cannot be read)";
   std::string host = "localhost";
+  std::string port;
   std::string database;
   for (const PQconninfoOption* option = options.get(); option->keyword; ++option) {
     if (!option->val) continue;
     if (std::string_view(option->keyword) == "host") host = option->val;
+    if (std::string_view(option->keyword) == "port" && std::string_view(option->val) != "5432")
+      port = fmt::format(":{}", option->val);
     if (std::string_view(option->keyword) == "dbname") database = option->val;
   }
-  return fmt::format("postgresql://{}/{}", host, database);
+  return fmt::format("postgresql://{}{}/{}", host, port, database);
 }
 
 }  // namespace waybill

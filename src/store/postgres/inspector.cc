@@ -45,6 +45,21 @@ Outcome::Kind outcome_of(std::string_view text) {
   return unknown;
 }
 
+Edit edit_at(const PgRows& rows, int row, int column, bool payload_is_json) {
+  Edit edit;
+  const int payload = payload_is_json ? column : column + 1;
+  if (!rows.null(row, payload)) edit.payload = rows.text(row, payload);
+  if (!rows.null(row, column + 2)) edit.headers = rows.text(row, column + 2);
+  return edit;
+}
+
+std::vector<Trouble> troubles_of(std::string_view json) {
+  std::vector<Trouble> troubles;
+  for (const auto& each : nlohmann::json::parse(json))
+    troubles.push_back({.destination = each.at(0).get<std::string>(), .text = each.at(1).get<std::string>()});
+  return troubles;
+}
+
 class PgInspector final : public Inspector {
  public:
   explicit PgInspector(PgDatabasePtr database)
@@ -62,7 +77,10 @@ class PgInspector final : public Inspector {
     const PgStatement statement{&query, std::move(parameters)};
     return std::move(connection_.transact(std::span(&statement, 1)).at(0));
   }
+  using Memory = std::vector<std::shared_ptr<PGresult>>;  // What views point into.
+
   std::optional<PgRows> find_event(const EventId& id);
+  void load(EventView& event, Memory& memory);
   std::vector<EventAtDestination> destinations_of(const EventView& event);
   std::int64_t first_seq_from(Time time, std::int64_t last);
 
@@ -124,6 +142,7 @@ StoreStatus PgInspector::status() {
                              .alive = relays.boolean(row, 2),
                              .last_seen = relays.time(row, 3),
                              .destinations = nlohmann::json::parse(relays.text(row, 4)).get<std::vector<std::string>>(),
+                             .troubles = troubles_of(relays.text(row, 6)),
                              .shards_owned = static_cast<int>(relays.integer(row, 5))});
   return status;
 }
@@ -140,7 +159,12 @@ EventList PgInspector::list(const EventFilter& filter) {
                                             like(filter.key), parameter(filter.since), parameter(filter.until),
                                             std::to_string(filter.limit), std::to_string(from)});
     if (rows.size() < filter.limit && from > 0) continue;
-    return {.events = events_of(rows, 0), .memory = rows.memory()};
+    EventList list{.events = events_of(rows, 0)};
+    Memory memory{rows.memory()};
+    if (filter.payloads)
+      for (EventView& event : list.events) load(event, memory);
+    list.memory = std::make_shared<const Memory>(std::move(memory));
+    return list;
   }
 }
 
@@ -159,22 +183,23 @@ std::optional<PgRows> PgInspector::find_event(const EventId& id) {
   return rows.size() == 0 ? std::nullopt : std::optional(rows);
 }
 
+// Its payload, if that was left out for being large.
+void PgInspector::load(EventView& event, Memory& memory) {
+  if (!event.payload_deferred) return;
+  const PgRows payload = ask(queries_.payload, {std::to_string(event.shard), std::to_string(event.seq)});
+  if (payload.size() != 1) return;  // It was cleaned meanwhile.
+  event.payload = payload.text(0, event.payload_is_json ? 0 : 1);
+  event.payload_deferred = false;
+  memory.push_back(payload.memory());
+}
+
 std::optional<EventStory> PgInspector::find(const EventId& id) {
   const std::optional<PgRows> rows = find_event(id);
   if (!rows) return std::nullopt;
   EventStory story{.event = event_at(*rows, 0)};
-  auto memory = std::make_shared<std::vector<std::shared_ptr<PGresult>>>();
-  memory->push_back(rows->memory());
-  if (story.event.payload_deferred) {
-    const PgRows payload =
-        connection_.run({&queries_.payload, {std::to_string(story.event.shard), std::to_string(story.event.seq)}});
-    if (payload.size() == 1) {
-      story.event.payload = payload.text(0, story.event.payload_is_json ? 0 : 1);
-      story.event.payload_deferred = false;
-      memory->push_back(payload.memory());
-    }
-  }
-  story.memory = memory;
+  Memory memory{rows->memory()};
+  load(story.event, memory);
+  story.memory = std::make_shared<const Memory>(std::move(memory));
   story.destinations = destinations_of(story.event);
   return story;
 }
@@ -208,19 +233,23 @@ UndeliveredList PgInspector::undelivered(const UndeliveredFilter& filter) {
   append_filter(parameters, filter);
   parameters.emplace_back(std::to_string(filter.limit));
   const PgRows rows = ask(queries_.undelivered_list, std::move(parameters));
-  UndeliveredList list{.memory = rows.memory()};
+  UndeliveredList list;
   constexpr int more = event_columns_count + undelivered_columns_count;
   for (int row = 0; row < rows.size(); ++row) {
     UndeliveredView view{.destination = std::string(rows.text(row, more + 1)),
                          .row = undelivered_at(rows, row, event_columns_count),
                          .event = event_at(rows, row),
                          .since = rows.time(row, more + 2),
-                         .redrives = static_cast<std::int32_t>(rows.integer(row, more)),
-                         .edited = rows.boolean(row, more + 4)};
+                         .redrives = static_cast<std::int32_t>(rows.integer(row, more))};
+    view.edit = edit_at(rows, row, more + 4, view.event.payload_is_json);
     view.event.redrives = view.redrives;
     if (waits(view.row.standing)) view.due = rows.time(row, more + 3);
     list.events.push_back(std::move(view));
   }
+  Memory memory{rows.memory()};
+  if (filter.payloads)
+    for (UndeliveredView& view : list.events) load(view.event, memory);
+  list.memory = std::make_shared<const Memory>(std::move(memory));
   return list;
 }
 

@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 
 #include "base/waker.h"
+#include "model/trouble_list.h"
 #include "store/postgres/database.h"
 #include "store/postgres/snapshot.h"
 
@@ -53,8 +54,9 @@ class PgMembership final : public Membership {
   }
 
   Pulse beat(std::span<const std::string> destinations) override {
-    const PgStatement statement{&queries_.beat,
-                                {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations)}};
+    const PgStatement statement{
+        &queries_.beat,
+        {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations), troubles_}};
     Pulse pulse = read(connection_.run(statement));
     if (pulse.shards.size() < destinations.size()) {
       connection_.run({&queries_.enroll, {pg_array(destinations)}});
@@ -62,6 +64,9 @@ class PgMembership final : public Membership {
     }
     return pulse;
   }
+
+  // With the next heartbeat, in its statement.
+  void report(std::span<const Trouble> troubles) override { troubles_ = trouble_list(troubles); }
 
   std::vector<Lease> take(std::span<const Lease> free) override {
     std::vector<std::string> destinations;
@@ -176,6 +181,7 @@ class PgMembership final : public Membership {
   const RelayIdentity relay_;
   PgConnection connection_;
   Snapshot seen_;
+  std::string troubles_ = "[]";
   bool can_sleep_ = false;
   bool locked_ = false;      // We hold the wake lock.
   bool locked_out_ = false;  // The last look at the log failed.

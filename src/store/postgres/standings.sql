@@ -1,6 +1,5 @@
 -- How many undelivered events each destination has of each standing, and how many blocked keys (standing: none), each
--- counted up to $1 and one; and the most attempts among those counted. The keys by skipping from one to the next in the
--- index.
+-- counted up to $1 and one; and the most attempts at one of them. The keys by skipping from one to the next in the index.
 SELECT d.name, s.standing, u.events, u.attempts
 FROM {schema}.destination d
 CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,dead,dismissed}'::text[]) AS s (standing)

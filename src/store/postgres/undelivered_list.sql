@@ -8,7 +8,7 @@ CROSS JOIN LATERAL (
   SELECT e.*, u.seq AS row_seq, u.shard AS row_shard, u.key AS row_key, u.standing, u.blocks, u.attempts, u.crashes,
          u.sending, ceil(greatest(0, 1000 * extract(epoch FROM u.due - clock_timestamp())))::bigint, u.error, u.redrives,
          u.destination, u.since, u.due,
-         u.payload IS NOT NULL OR u.payload_bytes IS NOT NULL OR u.headers IS NOT NULL AS edited
+         u.payload AS edited_payload, u.payload_bytes AS edited_bytes, u.headers AS edited_headers
   FROM {schema}.undelivered u
   CROSS JOIN LATERAL (
     SELECT {columns} FROM {schema}.event e WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq

@@ -76,10 +76,11 @@ class PgUpkeep final : public Upkeep {
 
   std::vector<Slot> slots(const CleanOptions& options, std::chrono::seconds& slot_length);
   Count count(const Slot& slot);
-  // "emptied", "busy" or "needed".
+  // "emptied", "busy", "needed" or "stopped".
   std::string empty(const Slot& slot, const CleanOptions& options);
   std::string archive_and_empty(const Slot& slot, const CleanOptions& options);
-  void archive(const Slot& slot, ArchiveFile& file);
+  // False: stopped.
+  bool archive(const Slot& slot, const std::stop_token& stop, ArchiveFile& file);
   void sweep(const CleanOptions& options, Cleaned& cleaned);
 
   PgDatabasePtr database_;
@@ -121,7 +122,7 @@ Cleaned PgUpkeep::clean(const CleanOptions& options) {
   bool emptied = false;
   for (const Slot& slot : found) {
     if (slot.state != "old" || !slot.holders.empty()) continue;
-    if (emptied) {  // One at a call.
+    if (emptied || options.stop.stop_requested()) {  // One at a call.
       cleaned.more = true;
       break;
     }
@@ -137,7 +138,11 @@ Cleaned PgUpkeep::clean(const CleanOptions& options) {
     cleaned.events.value += events.value;
     cleaned.events.exact = cleaned.events.exact && events.exact;
   }
-  sweep(options, cleaned);
+  if (options.stop.stop_requested()) {
+    cleaned.more = true;
+  } else {
+    sweep(options, cleaned);
+  }
   return cleaned;
 }
 
@@ -171,7 +176,8 @@ Count PgUpkeep::count(const Slot& slot) {
 std::string PgUpkeep::empty(const Slot& slot, const CleanOptions& options) {
   // Most of what is undelivered is copied beforehand, a little at a time: so the lock is held for a moment only.
   const PgQuery keep = query("keep", "SELECT {schema}.keep($1::smallint, $2::bigint)");
-  while (ask(keep, {std::to_string(slot.number), std::to_string(copies_at_once)}).integer(0, 0) > 0) continue;
+  while (ask(keep, {std::to_string(slot.number), std::to_string(copies_at_once)}).integer(0, 0) > 0)
+    if (options.stop.stop_requested()) return "stopped";
   if (!options.archive_to.empty()) return archive_and_empty(slot, options);
   const PgRows rows = ask(query("empty", "SELECT {schema}.empty_slot($1::smallint, $2::bigint * interval '1 second')"),
                           {std::to_string(slot.number), seconds_text(options.events_older_than)});
@@ -200,10 +206,12 @@ std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& op
     if (good) {
       ArchiveFile file(options.archive_to,
                        fmt::format("{}-{:016}-{:016}.jsonl", database_->options.schema, slot.first_seq, slot.last_seq));
-      archive(slot, file);
-      file.sync();
-      result = line.run({&empty, {number, seconds_text(options.events_older_than)}}).text(0, 0);
-      if (result == "emptied") file.put_in_place();
+      result = "stopped";
+      if (archive(slot, options.stop, file)) {
+        file.sync();
+        result = line.run({&empty, {number, seconds_text(options.events_older_than)}}).text(0, 0);
+        if (result == "emptied") file.put_in_place();
+      }
     }
     line.script(result == "emptied" ? "COMMIT" : "ROLLBACK");
     return result;
@@ -213,7 +221,7 @@ std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& op
   }
 }
 
-void PgUpkeep::archive(const Slot& slot, ArchiveFile& file) {
+bool PgUpkeep::archive(const Slot& slot, const std::stop_token& stop, ArchiveFile& file) {
   PgConnection& line = connection();
   const std::string& schema = database_->options.schema;
   line.script(filled_in(filled_in(postgres_sql::archive, "slot", std::to_string(slot.number)), "schema", schema));
@@ -222,8 +230,10 @@ void PgUpkeep::archive(const Slot& slot, ArchiveFile& file) {
     const PgRows rows = line.run({&fetch});
     for (int row = 0; row < rows.size(); ++row) file.add_line(rows.text(row, 0));
     if (rows.size() < lines_at_once) break;
+    if (stop.stop_requested()) return false;
   }
   line.script("CLOSE archive");
+  return true;
 }
 
 void PgUpkeep::sweep(const CleanOptions& options, Cleaned& cleaned) {

@@ -115,7 +115,7 @@ Cleaned Cleaner::run() {
 // --- The log
 
 void Cleaner::clean_events(Cleaned& done) {
-  for (int i = 0; i < batches_max; ++i) {
+  for (int i = 0; i < batches_max && goes_on(); ++i) {
     const Batch batch = next_batch();
     if (!batch.seqs.empty() && !take_out(batch)) {
       archive_.recover();
@@ -202,7 +202,7 @@ bool Cleaner::all_kept(const Batch& batch) const {
 }
 
 void Cleaner::clean_dedup(Cleaned& done) {
-  for (int i = 0; i < batches_max; ++i) {
+  for (int i = 0; i < batches_max && goes_on(); ++i) {
     Query old = log_.query("SELECT 1 FROM waybill_dedup WHERE created_at < ?1 LIMIT 1");
     if (!old.bind(1, dedup_limit_).step()) return;
     old.reset();
@@ -246,7 +246,7 @@ std::int64_t Cleaner::delete_some(std::string_view find, std::string_view out, c
   Query found = state_.query(fmt::format("{} LIMIT {}", find, batch_rows_max));
   Query gone = state_.query(out);
   std::int64_t deleted = 0;
-  for (int i = 0; i < batches_max; ++i) {
+  for (int i = 0; i < batches_max && goes_on(); ++i) {
     std::vector<std::pair<std::string, std::int64_t>> rows;
     found.bind(1, limit);
     while (found.step()) rows.emplace_back(found.text(0), found.integer(1));

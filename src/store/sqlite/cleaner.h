@@ -28,6 +28,7 @@ class Cleaner {
     bool last = false;
   };
 
+  bool goes_on() const { return !options_.stop.stop_requested(); }
   // Everything up to here is settled everywhere.
   std::int64_t floor() const;
   std::vector<std::string> held_back() const;

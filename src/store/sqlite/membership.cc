@@ -6,6 +6,7 @@
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "base/waker.h"
+#include "model/trouble_list.h"
 #include "store/sqlite/file_watch.h"
 #include "store/sqlite/files.h"
 #include "store/sqlite/identity.h"
@@ -49,18 +50,7 @@ class SqliteMembership final : public Membership {
     return pulse;
   }
 
-  void report(std::span<const Trouble> troubles) override {
-    std::string list;
-    for (const Trouble& trouble : troubles) {
-      if (!list.empty()) list += ',';
-      list += '[';
-      append_json_string(list, trouble.destination);
-      list += ',';
-      append_json_string(list, trouble.text);
-      list += ']';
-    }
-    troubles_ = fmt::format("[{}]", list);
-  }
+  void report(std::span<const Trouble> troubles) override { troubles_ = trouble_list(troubles); }
 
   // There is one relay at a time: an owner that is not this one has died.
   std::vector<Lease> take(std::span<const Lease> free) override {

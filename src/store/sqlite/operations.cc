@@ -1,5 +1,9 @@
 #include "store/sqlite/operations.h"
 
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
 #include "base/time_text.h"
 
 namespace waybill {
@@ -8,6 +12,14 @@ std::optional<std::int64_t> events_of_operation(const Database& state, const Ope
   Query query = state.query("SELECT events FROM operation WHERE id = ?1");
   query.bind(1, operation.id.to_string());
   return query.step() ? std::optional(query.integer(0)) : std::nullopt;
+}
+
+void require_same_operation(const Database& state, const Operation& operation, const OperationView& what) {
+  Query query = state.query("SELECT kind, destination FROM operation WHERE id = ?1");
+  if (!query.bind(1, operation.id.to_string()).step()) return;
+  if (query.text(0) != what.kind || query.text(1) != what.destination)
+    throw Error(Remedy::fix_input, fmt::format("operation {} is a {} of destination '{}'", operation.id.to_string(),
+                                               query.text(0), query.text(1)));
 }
 
 void record_operation(const Database& state, const Operation& operation, const OperationView& what) {

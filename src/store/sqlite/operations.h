@@ -14,6 +14,9 @@ namespace waybill {
 // How many events the operation has touched; none: it is not recorded yet.
 std::optional<std::int64_t> events_of_operation(const Database& state, const Operation& operation);
 
+// Error(fix_input) if it was begun as another kind, or for another destination.
+void require_same_operation(const Database& state, const Operation& operation, const OperationView& what);
+
 // Records it, or adds to its events. Of `what` the kind, the destination, the details and the events count.
 void record_operation(const Database& state, const Operation& operation, const OperationView& what);
 

@@ -6,6 +6,7 @@
 
 #include "base/json_text.h"
 #include "base/time_text.h"
+#include "model/filter_details.h"
 #include "store/sqlite/cursor.h"
 #include "store/sqlite/files.h"
 #include "store/sqlite/operations.h"
@@ -17,6 +18,11 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t exact_count_max = 10'000;
+
+std::string edit_details(const EventId& id, const Edit& edit) {
+  return fmt::format(R"({{"event":"{}","payload":{},"headers":{}}})", id.to_string(), edit.payload.has_value(),
+                     edit.headers.has_value());
+}
 
 // Works beside a relay of another process: every change is one short transaction of our own file. What it changes is
 // looked for before, since that may take long.
@@ -37,7 +43,8 @@ class SqliteOperator final : public Operator {
   }
 
   std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) override {
-    return change(operation, "redrive", filter, most, [&](std::int64_t seq, Time now) {
+    const OperationView what{.kind = "redrive", .details = filter_details(filter)};
+    return change(operation, what, filter, most, [&](std::int64_t seq, Time now) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, sending = 0, "
           "due = ?4, redrives = redrives + 1, operation = ?3, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
@@ -48,7 +55,8 @@ class SqliteOperator final : public Operator {
   }
 
   std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) override {
-    return change(operation, "dismiss", filter, most, [&](std::int64_t seq, Time now) {
+    const OperationView what{.kind = "dismiss", .details = filter_details(filter)};
+    return change(operation, what, filter, most, [&](std::int64_t seq, Time now) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'dismissed', blocks = 0, operation = ?3, changed_at = ?4 "
           "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
@@ -59,11 +67,11 @@ class SqliteOperator final : public Operator {
 
   void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
     if (events_of_operation(state_, operation)) return;
-    const auto edited =
-        change(operation, "edit", {.destination = destination, .ids = {id}}, 1, [&](std::int64_t seq, Time now) {
-          check(seq, edit);
-          return write_edit(operation, destination, seq, edit, now);
-        });
+    const auto edited = change(operation, {.kind = "edit", .details = edit_details(id, edit)},
+                               {.destination = destination, .ids = {id}}, 1, [&](std::int64_t seq, Time now) {
+                                 check(seq, edit);
+                                 return write_edit(operation, destination, seq, edit, now);
+                               });
     if (edited == 0)
       throw Error(Remedy::fix_input,
                   fmt::format("event {} is neither dead nor held at '{}'", id.to_string(), destination));
@@ -144,9 +152,11 @@ class SqliteOperator final : public Operator {
  private:
   // `apply(seq, now)` changes a row unless this operation has before, or it stands otherwise by now.
   template <typename Apply>
-  std::int64_t change(const Operation& operation, const std::string& kind, const UndeliveredFilter& filter, int most,
+  std::int64_t change(const Operation& operation, OperationView what, const UndeliveredFilter& filter, int most,
                       const Apply& apply) {
     if (filter.destination.empty()) throw Error(Remedy::fix_input, "the destination is missing");
+    what.destination = filter.destination;
+    require_same_operation(state_, operation, what);
     while (true) {
       const std::vector<std::int64_t> found = find(operation, filter, most);
       Transaction transaction(state_);
@@ -156,8 +166,9 @@ class SqliteOperator final : public Operator {
         if (apply(seq, now)) ++changed;
       // All that was found is gone by now: look again.
       if (changed == 0 && !found.empty()) continue;
-      if (changed == 0 && kind == "edit") return 0;
-      record_operation(state_, operation, {.kind = kind, .destination = filter.destination, .events = changed});
+      if (changed == 0 && what.kind == "edit") return 0;
+      what.events = changed;
+      record_operation(state_, operation, what);
       if (changed > 0) note_change(state_, filter.destination);
       transaction.commit();
       return changed;

@@ -148,9 +148,9 @@ UndeliveredList list_undelivered(const Database& log, const Database& state, con
       UndeliveredView view{.destination = row.destination,
                            .row = row.row,
                            .event = rows.events.back(),
+                           .edit = {.payload = row.payload, .headers = row.headers},
                            .since = row.since,
-                           .redrives = row.redrives,
-                           .edited = row.payload || row.headers};
+                           .redrives = row.redrives};
       view.event.redrives = row.redrives;
       if (waits(row.row.standing)) view.due = row.due;
       list.events.push_back(std::move(view));
@@ -214,11 +214,11 @@ void count_undelivered(const Database& state, DestinationStatus& destination) {
     if (found.value > 0) destination.undelivered[standing] = found;
   }
   Query most = state.query(
-      fmt::format("SELECT max(attempts) FROM (SELECT attempts FROM undelivered WHERE destination = ?1 AND standing = "
-                  "'retrying' LIMIT {})",
+      fmt::format("SELECT coalesce(max(attempts), 0) FROM (SELECT attempts FROM undelivered WHERE destination = ?1 AND "
+                  "standing = 'retrying' LIMIT {})",
                   exact_count_max));
   most.bind(1, destination.name).step();
-  destination.attempts_most = static_cast<std::int32_t>(most.integer(0));  // 0 of none
+  destination.attempts_most = static_cast<std::int32_t>(most.integer(0));
   // Leaps from key to key: one may have very many events.
   destination.blocked_keys =
       count(state,

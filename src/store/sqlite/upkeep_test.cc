@@ -261,6 +261,23 @@ TEST_F(UpkeepTest, AFollowerIsToldThatItsPlaceIsGone) {
   EXPECT_EQ(1U, store->follow()->read("3", 10).items.size());
 }
 
+TEST_F(UpkeepTest, AStopEndsACleaningBeforeItsNextBatch) {
+  enqueue(1'200);
+  settle_all("out", {{.standing = Standing::dead}});
+  std::stop_source stop;
+  stop.request_stop();
+  CleanOptions options = everything();
+  options.archive_to = root + "/archive";
+  options.stop = stop.get_token();
+  const Cleaned cleaned = store->upkeep()->clean(options);
+  EXPECT_EQ(0, cleaned.events.value + cleaned.dead.value);
+  EXPECT_TRUE(cleaned.more);
+  EXPECT_THAT(archived(), IsEmpty());
+  EXPECT_EQ(1'200, in_log());
+  options.stop = {};
+  EXPECT_EQ(1'200, clean(options).events.value);
+}
+
 TEST_F(UpkeepTest, TheArchiveGetsEveryEventOnce) {
   std::multiset<std::string> ids;
   for (const EventId& id : enqueue(1'200)) ids.insert(id.to_string());

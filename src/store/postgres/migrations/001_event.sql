@@ -222,7 +222,8 @@ CREATE TABLE {schema}.relay (
   name         text NOT NULL,
   alive_until  timestamptz NOT NULL,
   last_seen    timestamptz NOT NULL,
-  destinations text[] NOT NULL
+  destinations text[] NOT NULL,
+  troubles     json NOT NULL DEFAULT '[]'  -- what it has found to be wrong: [[destination, text], …]
 ) WITH (fillfactor = 40);
 
 -- Written only when a shard changes hands. The unique index over the term makes a change of hands an update of a key,
