@@ -482,5 +482,26 @@ TEST_F(PlansTest, TheLogHasExactlyTwoIndexes) {
               testing::ElementsAre(testing::HasSubstr("(shard, seq)"), testing::HasSubstr("(xid, shard, seq)")));
 }
 
+// If all that is undelivered is of one key, the primary key has its events in order, too. With it, to find those of any
+// other key was to walk through all that wait behind the hot one.
+TEST(HotKeyPlansTest, AnotherKeysEventsAreFoundWithoutThoseOfTheHotKey) {
+  const std::string url = TmpPostgres::shared().fresh_database();
+  postgres_store({.url = url})->schema()->migrate();
+  Sql app(url);
+  app("INSERT INTO waybill.undelivered (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, "
+      "sending, due, error) SELECT 'out', 3, n, 0, gen_random_uuid(), 77, 'blocked', true, 0, 0, 0, clock_timestamp(), "
+      "'' FROM generate_series(1, 20000) n; ANALYZE waybill.undelivered");
+  Explainer explainer(url);
+  const PgQueries queries("waybill");
+  EXPECT_EQ(0, explainer.transact(queries.fetch, {"out", "{3}", "{78}", "{0}", "{1}"}).undelivered_rows)
+      << explainer.last;
+  app("INSERT INTO waybill.destination (name) VALUES ('out'); INSERT INTO waybill.lease (destination, shard, term, "
+      "owner) VALUES ('out', 3, 1, 'me')");
+  EXPECT_EQ(0, explainer.transact(queries.bury, {"out", "me", "{3}", "{1}", "{3}", "{78}"}).undelivered_rows)
+      << explainer.last;
+  app("UPDATE waybill.undelivered SET key = 78 WHERE seq = 20000");
+  EXPECT_LE(explainer.transact(queries.blocked_keys, {"out", "10", "100"}).undelivered_rows, 110) << explainer.last;
+}
+
 }  // namespace
 }  // namespace waybill

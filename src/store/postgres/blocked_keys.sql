@@ -1,5 +1,5 @@
 -- Keys that are blocked, found by skipping from one to the next in the index, with what blocks them, and how many events
--- wait (counted up to $3 and one). $1 destination, or none; $2 limit
+-- wait (counted up to $3 and one; by a range of key, as in fetch.sql). $1 destination, or none; $2 limit
 WITH RECURSIVE k (destination, shard, key, first) AS (
   (SELECT u.destination, u.shard, u.key, u.seq FROM {schema}.undelivered u
    WHERE u.blocks AND u.destination >= coalesce($1::text, '')
@@ -27,5 +27,5 @@ LEFT JOIN LATERAL (
 CROSS JOIN LATERAL (
   SELECT count(*) AS events FROM (
     SELECT FROM {schema}.undelivered b
-    WHERE b.destination = k.destination AND b.shard = k.shard AND b.key = k.key AND b.blocks
+    WHERE b.destination = k.destination AND b.shard = k.shard AND b.key >= k.key AND b.key <= k.key AND b.blocks
     ORDER BY b.destination, b.shard, b.key, b.seq LIMIT $3::bigint + 1) b) c

@@ -6,7 +6,7 @@ WITH buried AS (
   WHERE u.blocks AND u.ctid = ANY (ARRAY(
     SELECT f.ctid FROM unnest($5::smallint[], $6::bigint[]) AS r (shard, key)
     CROSS JOIN LATERAL (SELECT f.ctid FROM {schema}.undelivered f
-                        WHERE f.destination = $1 AND f.shard = r.shard AND f.key = r.key AND f.blocks
+                        WHERE f.destination = $1 AND f.shard = r.shard AND f.key >= r.key AND f.key <= r.key AND f.blocks
                         ORDER BY f.destination, f.shard, f.key, f.seq) f
     WHERE r.shard = ANY (ARRAY(
       SELECT l.shard FROM unnest($3::smallint[], $4::bigint[]) AS m (shard, term)
