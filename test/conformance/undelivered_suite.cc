@@ -126,7 +126,7 @@ TEST_P(StoreSuite, MoreThanWereAskedForAreDueAtOnce) {
   EXPECT_EQ(0ms, fetched.next_due.at(wanted.shard));
 }
 
-TEST_P(StoreSuite, AnOldTermWritesNoRows) {
+TEST_P(StoreSuite, Row73_AnOldTermWritesNoRows) {
   Worker first = passed({"a", "b"}, {{.key = k, .blocks = true}});
   if (first.leases.size() < 2) GTEST_SKIP() << "this store lets one relay in at a time: there is no former owner that could write";
   Worker second = handed_over(first);
@@ -153,7 +153,7 @@ TEST_P(StoreSuite, ABlockedKeySaysWhy) {
 
 // --- Operators
 
-TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
+TEST_P(StoreSuite, Row81_ADeadLetterIsRedrivenOncePerOperation) {
   Worker first = passed({"a", "b", "c"}, {{.key = k, .standing = Standing::dead, .attempts = 12},
                                           {.key = k, .standing = Standing::dead, .attempts = 12}});
   const auto desk = store_->operate();

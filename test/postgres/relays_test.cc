@@ -38,7 +38,7 @@ class RelaysTest : public PostgresTest {
 };
 
 // One that stands still, as if stopped: it holds every lease and has an event under way.
-TEST_F(RelaysTest, OneThatStandsStillIsReplacedAndWritesNothingAfterwards) {
+TEST_F(RelaysTest, Row73_78_OneThatStandsStillIsReplacedAndWritesNothingAfterwards) {
   ScriptedSink::Script script;
   Relay still(*store, options);
   still.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
@@ -70,7 +70,7 @@ TEST_F(RelaysTest, OneThatStandsStillIsReplacedAndWritesNothingAfterwards) {
   EXPECT_THAT(deliveries.total() + static_cast<int>(script.attempted.size()), 4) << "only the first came twice";
 }
 
-TEST_F(RelaysTest, AHandOverIsImmediateAndSendsNothingAgain) {
+TEST_F(RelaysTest, Row79_AHandOverIsImmediateAndSendsNothingAgain) {
   for (int i = 0; i < 500; ++i) put(std::to_string(i), std::to_string(i % 20));
   auto first = start();
   ASSERT_TRUE(eventually([&] { return deliveries.distinct() > 0; }));
@@ -82,7 +82,7 @@ TEST_F(RelaysTest, AHandOverIsImmediateAndSendsNothingAgain) {
   EXPECT_EQ(0, deliveries.out_of_order());
 }
 
-TEST_F(RelaysTest, SharesChangeHandsUnderLoadWithoutADoubleOrAMixUp) {
+TEST_F(RelaysTest, Row79_SharesChangeHandsUnderLoadWithoutADoubleOrAMixUp) {
   std::jthread writing([&](const std::stop_token& stop) {
     Sql sql(url);
     for (int number = 0; !stop.stop_requested();) {
