@@ -172,7 +172,7 @@ TEST_P(StoreSuite, Row81_ADeadLetterIsRedrivenOncePerOperation) {
   ASSERT_EQ("ab", names(fetched));
   EXPECT_EQ(0, fetched.items[0].row.attempts);
   EXPECT_EQ(1, fetched.items[0].event.redrives);
-  // It dies again: the same operation does not touch it, another does.
+  // It dies again: the same operation does not touch it, another does; nor does the first when that has.
   Settlement settlement = change(second, wanted.shard);
   settlement.undelivered = {fetched.items[0].row};
   settlement.undelivered[0].standing = Standing::dead;
@@ -180,6 +180,11 @@ TEST_P(StoreSuite, Row81_ADeadLetterIsRedrivenOncePerOperation) {
   second.session->exchange(std::span(&settlement, 1), {});
   EXPECT_EQ(0, desk->redrive(operation, filter, 10));
   EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "you"}, filter, 10));
+  Settlement once_more = change(second, wanted.shard);
+  once_more.undelivered = settlement.undelivered;
+  second.session->exchange(std::span(&once_more, 1), {});
+  EXPECT_EQ(1, desk->count(filter));
+  EXPECT_EQ(0, desk->redrive(operation, filter, 10));
   const auto history = desk->history(10);
   ASSERT_EQ(2U, history.size());
   EXPECT_EQ("you", history[0].by);

@@ -16,7 +16,8 @@ class RelaysTest : public PostgresTest {
   // A relay at work on a thread of its own; stopped cleanly when it goes.
   class Running {
    public:
-    Running(Store& store, Deliveries& deliveries, RelayOptions options) : relay_(store, std::move(options)) {
+    Running(Store& store, Deliveries& deliveries, RelayOptions options, const Clock& clock = system_clock())
+        : relay_(store, std::move(options), Log{}, clock) {
       relay_.add({.name = "out"}, deliveries.sink());
       thread_ = std::jthread([this](const std::stop_token& stop) { relay_.run(stop); });
     }
@@ -68,6 +69,60 @@ TEST_F(RelaysTest, Row73_78_OneThatStandsStillIsReplacedAndWritesNothingAfterwar
   ASSERT_TRUE(
       eventually([&] { return still.step() == 0 && store->inspector()->status().destinations[0].pending.value == 0; }));
   EXPECT_THAT(deliveries.total() + static_cast<int>(script.attempted.size()), 4) << "only the first came twice";
+}
+
+// 78: all at the same instant, again and again; some are still there from before.
+TEST_F(RelaysTest, Row78_OfManyThatStartAtTheSameInstantEachShardHasOne) {
+  int written = 0;
+  for (int round = 0; round < 10; ++round) {
+    std::vector<std::unique_ptr<Running>> relays(4);
+    {
+      std::vector<std::jthread> starting;
+      for (auto& relay : relays) starting.emplace_back([&] { relay = start(); });
+    }
+    for (int i = 0; i < 100; ++i, ++written) put(std::to_string(written), std::to_string(written % 20));
+    ASSERT_TRUE(eventually([&] { return static_cast<int>(deliveries.distinct()) == written; }, 30s)) << round;
+    ASSERT_TRUE(eventually([&] { return leases_of_living() == 4; }, 30s)) << round;
+  }
+  EXPECT_EQ(written, deliveries.total()) << "nobody shared a shard";
+  EXPECT_EQ(0, deliveries.out_of_order());
+}
+
+// 76: one relay's clock is wrong; leases are counted by the server's.
+TEST_F(RelaysTest, Row76_AWrongWallClockTakesNothingAwayFromAnybody) {
+  class WrongClock final : public Clock {
+   public:
+    explicit WrongClock(std::chrono::hours wrong) : wrong_(wrong) {}
+    Time now() const override { return system_clock().now() + wrong_; }
+    Steady steady() const override { return system_clock().steady(); }
+    Steady since_boot() const override { return system_clock().since_boot(); }
+
+   private:
+    const std::chrono::hours wrong_;
+  };
+  const WrongClock ahead(1h);
+  const WrongClock behind(-1h);
+  const auto right = start();
+  const Running early(*store, deliveries, options, ahead);
+  const Running late(*store, deliveries, options, behind);
+  ASSERT_TRUE(eventually([&] { return leases_of_living() == 3; }, 30s));
+  const std::string terms = "SELECT string_agg(term::text, ',' ORDER BY shard) FROM waybill.lease";
+  ASSERT_TRUE(eventually(
+      [&, last = std::string()]() mutable {  // The shares are settled.
+        std::this_thread::sleep_for(500ms);
+        return std::exchange(last, app(terms)) == last;
+      },
+      30s));
+  const std::string before = app(terms);
+  int written = 0;
+  for (; written < 300; ++written) {
+    put(std::to_string(written), std::to_string(written % 20));
+    std::this_thread::sleep_for(10ms);  // Three leases in all.
+  }
+  EXPECT_TRUE(eventually([&] { return static_cast<int>(deliveries.distinct()) == written; }, 30s));
+  EXPECT_EQ(written, deliveries.total());
+  EXPECT_EQ(0, deliveries.out_of_order());
+  EXPECT_EQ(before, app(terms)) << "no lease has changed hands";
 }
 
 TEST_F(RelaysTest, Row79_AHandOverIsImmediateAndSendsNothingAgain) {
