@@ -35,6 +35,8 @@ class RelaysTest : public PostgresTest {
   }
 
   const RelayOptions options{.name = "test", .lease = 1s};
+  // Where no lease is to end by itself, however busy the machine is.
+  const RelayOptions patient{.name = "test", .lease = 10s};
   Deliveries deliveries;
 };
 
@@ -74,11 +76,12 @@ TEST_F(RelaysTest, Row73_78_OneThatStandsStillIsReplacedAndWritesNothingAfterwar
 // 78: all at the same instant, again and again; some are still there from before.
 TEST_F(RelaysTest, Row78_OfManyThatStartAtTheSameInstantEachShardHasOne) {
   int written = 0;
-  for (int round = 0; round < 10; ++round) {
+  for (int round = 0; round < 3; ++round) {
     std::vector<std::unique_ptr<Running>> relays(4);
     {
       std::vector<std::jthread> starting;
-      for (auto& relay : relays) starting.emplace_back([&] { relay = start(); });
+      for (auto& relay : relays)
+        starting.emplace_back([&] { relay = std::make_unique<Running>(*store, deliveries, patient); });
     }
     for (int i = 0; i < 100; ++i, ++written) put(std::to_string(written), std::to_string(written % 20));
     ASSERT_TRUE(eventually([&] { return static_cast<int>(deliveries.distinct()) == written; }, 30s)) << round;
@@ -102,22 +105,23 @@ TEST_F(RelaysTest, Row76_AWrongWallClockTakesNothingAwayFromAnybody) {
   };
   const WrongClock ahead(1h);
   const WrongClock behind(-1h);
-  const auto right = start();
-  const Running early(*store, deliveries, options, ahead);
-  const Running late(*store, deliveries, options, behind);
+  const Running right(*store, deliveries, patient);
+  const Running early(*store, deliveries, patient, ahead);
+  const Running late(*store, deliveries, patient, behind);
   ASSERT_TRUE(eventually([&] { return leases_of_living() == 3; }, 30s));
   const std::string terms = "SELECT string_agg(term::text, ',' ORDER BY shard) FROM waybill.lease";
-  ASSERT_TRUE(eventually(
-      [&, last = std::string()]() mutable {  // The shares are settled.
-        std::this_thread::sleep_for(500ms);
-        return std::exchange(last, app(terms)) == last;
-      },
-      30s));
+  std::string last;
+  const auto settled = [&] {
+    std::this_thread::sleep_for(500ms);
+    const std::string now = app(terms);
+    return std::exchange(last, now) == now;
+  };
+  ASSERT_TRUE(eventually(settled, 30s));
   const std::string before = app(terms);
   int written = 0;
   for (; written < 300; ++written) {
     put(std::to_string(written), std::to_string(written % 20));
-    std::this_thread::sleep_for(10ms);  // Three leases in all.
+    std::this_thread::sleep_for(10ms);
   }
   EXPECT_TRUE(eventually([&] { return static_cast<int>(deliveries.distinct()) == written; }, 30s));
   EXPECT_EQ(written, deliveries.total());
