@@ -42,6 +42,7 @@ def main():
     rows = [int(match.group(1)) for match in ROW.finditer(text)]
     problems = [f"row {row} is not in docs/failures.md" for row in EXPECTED if row not in rows]
     problems += [f"row {row} has no test" for row in rows if not tests[row]]
+    problems += [f"{' '.join(tests[row])}: row {row} is not in docs/failures.md" for row in sorted(set(tests) - set(rows))]
     written = ROW.sub(lambda match: "| {} |{}| {} |".format(
         match.group(1), match.group(2), " ".join(f"`{name}`" for name in sorted(tests[int(match.group(1))]))), text)
     if sys.argv[2:]:
