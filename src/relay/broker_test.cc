@@ -265,6 +265,29 @@ TEST_F(BrokerTest, Row48_AnOutageOfAnHourBuriesNothingAndDrainsInOrder) {
   expect_clear();
 }
 
+// 48: relays are killed meanwhile, for reasons of their own. No event is taken for what killed them.
+TEST_F(BrokerTest, Row48_RelaysThatAreKilledDuringAnOutageBlameNoEvent) {
+  for (const auto on_unknown : {OnUnknown::resend, OnUnknown::hold}) {
+    const DestinationOptions destination{.retry = {.attempts = 1}, .on_unknown = on_unknown};
+    start(destination);
+    script_.away = true;
+    enqueue_next(200);
+    for (int i = 0; i < 20; ++i) {
+      go(57s);
+      kill();
+      start(destination);
+    }
+    go(10s);
+    EXPECT_THAT(standing(Standing::dead), IsEmpty());
+    EXPECT_THAT(standing(Standing::held), IsEmpty());
+    script_.away = false;
+    go(2min);
+    expect_all_once_in_order();
+    expect_clear();
+    kill();
+  }
+}
+
 // 48: it does not say that it is away, it only fails: every event, of many keys.
 TEST_F(BrokerTest, Row48_WhatFailsForEverybodyForAnHourBuriesNothing) {
   start({.retry = {.attempts = 5}});

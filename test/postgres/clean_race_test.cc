@@ -50,11 +50,11 @@ TEST(CleanRace, Row82_NothingGoesThatIsNotDeliveredOrIsToBeRedriven) {
       sql("COMMIT");
       std::this_thread::sleep_for(5ms);
       // Most of the dead wait until their slot is long gone.
-      if (written % 4'000 == 0) store->operate()->redrive({.id = EventId::make()}, {.destination = "out"}, 0, 50);
+      if (written % 4'000 == 0) store->operate()->redrive({.id = EventId::make()}, {.destination = "out"}, 50);
     }
   }
   const auto everything = [&] {
-    store->operate()->redrive({.id = EventId::make()}, {.destination = "out"}, 0, 10'000);
+    store->operate()->redrive({.id = EventId::make()}, {.destination = "out"}, 10'000);
     const std::lock_guard lock(mutex);
     return static_cast<int>(delivered.size()) == written;
   };
