@@ -114,7 +114,7 @@ class Redrives:
                 process.wait()
                 with self.lock:
                     self.killed_operators += 1
-                time.sleep(dice.random() * 0.3)  # Others may do something meanwhile.
+                time.sleep((dice or random).random() * 0.3)  # Others may do something meanwhile.
 
     def kill_relays(self, operators):
         """While they are at work. On the main thread: a child dies with the thread that has started it."""

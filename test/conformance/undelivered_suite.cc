@@ -128,7 +128,8 @@ TEST_P(StoreSuite, MoreThanWereAskedForAreDueAtOnce) {
 
 TEST_P(StoreSuite, Row73_AnOldTermWritesNoRows) {
   Worker first = passed({"a", "b"}, {{.key = k, .blocks = true}});
-  if (first.leases.size() < 2) GTEST_SKIP() << "this store lets one relay in at a time: there is no former owner that could write";
+  if (first.leases.size() < 2)
+    GTEST_SKIP() << "this store lets one relay in at a time: there is no former owner that could write";
   Worker second = handed_over(first);
   Settlement settlement = change(first, found(second).lease.shard);
   settlement.undelivered = {{.seq = 1, .key = k, .standing = Standing::dead}};
