@@ -1,7 +1,9 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
 # Beside them: `make build`, `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
-# hour of killing things), `make bench` and `make bench-failures` (half an hour of figures each, into build/bench/).
-.PHONY: build run test asan tsan lint format chaos-core bench bench-failures clean packages-build packages-test packages-lint
+# hour of killing things), `make chaos-failures` (as long, with destinations that fail and people who redrive), `make
+# bench` and `make bench-failures` (half an hour of figures each, into build/bench/).
+.PHONY: build run test asan tsan lint format chaos-core chaos-failures bench bench-failures clean packages-build \
+  packages-test packages-lint
 ARGS ?=
 PYTHON = /usr/bin/python3 -B
 
@@ -27,6 +29,13 @@ chaos-core: packages-test
 	cmake --build --preset release --target waybill chaos_producer
 	$(PYTHON) test/chaos/chaos.py --events 250000 --kills 150 --crashes 10 $(ARGS)
 	$(PYTHON) test/chaos/chaos.py --events 30000 --kills 0 --crashes 50 --sync-commit off $(ARGS)
+
+chaos-failures: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill chaos_producer failing_relay
+	$(PYTHON) test/chaos/chaos.py --events 150000 --kills 100 --crashes 10 --failing $(ARGS)
+	$(PYTHON) test/chaos/redrives.py --operations 1000 --policy continue $(ARGS)
+	$(PYTHON) test/chaos/redrives.py --operations 1000 --policy block $(ARGS)
 
 bench: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON

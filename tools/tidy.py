@@ -57,7 +57,7 @@ def check_includes(root, components, problems):
             if relative != "src/app/main.cc":
                 problems.append(f"{relative}: belongs to no component")
             continue
-        if path.name.endswith("_test.cc"):
+        if path.name.endswith(("_test.cc", "_test.h")):
             continue  # A test links what it names; the linker holds it to that.
         allowed = all_deps(component, by_name)
         for number, line in enumerate(path.read_text().splitlines(), 1):

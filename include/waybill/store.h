@@ -408,7 +408,7 @@ class Inspector {
 };
 
 // What a person does, for the record. Repeated under the same id, an operation goes on where it stopped and touches
-// nothing twice.
+// nothing twice, and nothing that has died since it began.
 struct Operation {
   EventId id{};
   std::string by{};

@@ -20,7 +20,7 @@ class BreakerTest : public testing::Test {
   Steady now_{1'000s};
 };
 
-TEST_F(BreakerTest, OpensForAnOutageAndTriesAtGrowingIntervals) {
+TEST_F(BreakerTest, Row48_OpensForAnOutageAndTriesAtGrowingIntervals) {
   EXPECT_EQ(1'000U, breaker_.allowance(1'000));
   Steady::duration last{};
   for (int i = 0; i < 10; ++i) {
@@ -47,8 +47,8 @@ TEST_F(BreakerTest, RampsUp) {
   EXPECT_EQ(10'000U, breaker_.allowance(10'000));
 }
 
-// 46, 48: what rejects everything is not the events' fault.
-TEST_F(BreakerTest, BlamesTheDestinationAfterTwentyRejectionsInARow) {
+// What rejects everything is not the events' fault.
+TEST_F(BreakerTest, Row46_BlamesTheDestinationAfterTwentyRejectionsInARow) {
   for (int i = 0; i < Breaker::rejections_max; ++i) EXPECT_TRUE(reject());
   EXPECT_FALSE(breaker_.open());
   EXPECT_FALSE(reject());

@@ -156,6 +156,7 @@ std::size_t Carrier::step() {
     if (session_) done += fetch();
     if (session_) done += exchange();
     done += move_events();
+    if (breaker_.open()) park();
     if (session_) done += return_finished_lanes();
   } catch (const Error& error) {
     if (error.remedy() == Remedy::fix_config) throw;
@@ -164,6 +165,12 @@ std::size_t Carrier::step() {
   tally_.show(breaker_, context_.clock);
   if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
+}
+
+// What was announced and cannot be tried is taken back.
+void Carrier::park() {
+  for (const auto& [number, shard] : shards_)
+    if (shard.lane) shard.lane->park();
 }
 
 std::size_t Carrier::move_events() {

@@ -79,6 +79,7 @@ class Carrier {
   bool trusted() const { return context_.clock.since_boot() < trusted_until_; }
 
   std::size_t move_events();
+  void park();
   std::size_t collect(Steady deadline);
   void apply(const Outcome& outcome, Steady now, Time time);
   template <typename Doing>

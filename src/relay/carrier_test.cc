@@ -192,7 +192,7 @@ TEST_F(CarrierTest, AStoreThatTakesConnectionsAndDoesNothingIsNotHammered) {
 }
 
 // The lease is lost and a heartbeat says so, all while a payload is being loaded.
-TEST_F(CarrierTest, TrustsNoLeaseThatRanOutDuringItsTurn) {
+TEST_F(CarrierTest, Row74_TrustsNoLeaseThatRanOutDuringItsTurn) {
   settle_down();
   store_.on_reading = [](Reading& reading) {
     for (Chunk& chunk : reading.chunks)
@@ -228,7 +228,7 @@ TEST_F(CarrierTest, APayloadThatCannotBeLoadedIsNotWaitedFor) {
   EXPECT_TRUE(carrier().idle());
 }
 
-TEST_F(CarrierTest, PublishesNothingAfterTheMachineHasSlept) {
+TEST_F(CarrierTest, Row77_PublishesNothingAfterTheMachineHasSlept) {
   settle_down();
   clock_.suspend(10s);
   enqueue("a", 1);

@@ -1,79 +1,13 @@
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
+// Events that fail: what becomes of them, and of the others of their key.
+#include "relay/failure_test.h"
 
-#include "waybill/relay.h"
+#include <set>
 
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
-#include "support/scripted_sink.h"
-
-// A relay, stepped by hand, and events that fail.
 namespace waybill {
 namespace {
 
-using namespace std::chrono_literals;
-using Kind = Outcome::Kind;
-using Names = std::vector<std::string>;
 using testing::ElementsAre;
 using testing::IsEmpty;
-
-class FailureTest : public testing::Test {
- protected:
-  void start(DestinationOptions destination = {}) {
-    destination.name = "out";
-    relay_.reset();
-    relay_ = std::make_unique<Relay>(*store_, RelayOptions{.name = "r"}, Log{}, clock_);
-    relay_->add(destination, std::make_unique<ScriptedSink>(script_));
-  }
-  // Ends a relay that is stepped by hand: it settles nothing and gives nothing back. And waits until its lease is over.
-  void kill() {
-    relay_.reset();
-    clock_.advance(10s);
-  }
-
-  void enqueue(const std::string& key, const std::string& name) {
-    Event event = this->event(key, name);
-    enqueue(event);
-  }
-  static Event event(const std::string& key, const std::string& name) {
-    Event event;
-    event.topic = "t";
-    event.key = key;
-    event.payload = name;
-    return event;
-  }
-  void enqueue(const Event& event) {
-    const auto writer = store_->writer();
-    writer->enqueue(std::span(&event, 1));
-    writer->commit();
-    if (relay_) relay_->hint();
-  }
-
-  void go(std::chrono::milliseconds time = 500ms) {
-    const Steady end = clock_.steady() + time;
-    while (clock_.steady() < end) {
-      for (int i = 0; i < 20 && relay_->step() > 0; ++i) {
-      }
-      clock_.advance(10ms);
-    }
-  }
-
-  std::vector<std::string> standing(Standing standing) {
-    std::vector<std::string> names;
-    for (const auto& view : store_->inspector()->undelivered({.standings = {standing}, .limit = 1'000}).events)
-      names.insert(names.begin(), std::string(view.event.payload));
-    return names;
-  }
-
-  std::int64_t redrive(Standing which = Standing::dead) {
-    return store_->operate()->redrive({.id = EventId::make()}, {.destination = "out", .standings = {which}}, 1'000);
-  }
-
-  ManualClock clock_;
-  std::unique_ptr<Store> store_ = memory_store({.shards = 2}, clock_);
-  ScriptedSink::Script script_;
-  std::unique_ptr<Relay> relay_;
-};
 
 TEST_F(FailureTest, AFailedEventBlocksItsKeyAndNoOther) {
   script_.next["1"] = {Kind::retry, Kind::retry};
@@ -111,7 +45,7 @@ TEST_F(FailureTest, ABlockedKeySurvivesKills) {
   EXPECT_THAT(script_.delivered, ElementsAre("4", "1", "2", "3"));
 }
 
-TEST_F(FailureTest, WhenAttemptsRunOutTheEventIsDeadAndTheKeyGoesOn) {
+TEST_F(FailureTest, Row80_WhenAttemptsRunOutTheEventIsDeadAndTheKeyGoesOn) {
   script_.next["1"] = {Kind::retry, Kind::retry, Kind::retry};
   start({.retry = {.attempts = 3}});
   enqueue("a", "1");
@@ -127,7 +61,7 @@ TEST_F(FailureTest, WhenAttemptsRunOutTheEventIsDeadAndTheKeyGoesOn) {
   EXPECT_EQ(3U, story->destinations.at(0).attempts.size());
 }
 
-TEST_F(FailureTest, ADeadEventMayBlockItsKeyUntilAPersonDecides) {
+TEST_F(FailureTest, Row80_ADeadEventMayBlockItsKeyUntilAPersonDecides) {
   script_.next["1"] = {Kind::rejected};
   start({.on_dead = OnDead::block});
   enqueue("a", "1");
@@ -151,7 +85,7 @@ TEST_F(FailureTest, ADismissedEventLetsItsKeyGoOn) {
   EXPECT_THAT(standing(Standing::dismissed), ElementsAre("1"));
 }
 
-TEST_F(FailureTest, AKeyMayBeBuriedWhole) {
+TEST_F(FailureTest, Row80_AKeyMayBeBuriedWhole) {
   script_.next["1"] = {Kind::retry, Kind::rejected};
   start({.on_dead = OnDead::bury_key});
   enqueue("a", "1");
@@ -163,40 +97,6 @@ TEST_F(FailureTest, AKeyMayBeBuriedWhole) {
   enqueue("a", "4");
   go();
   EXPECT_THAT(script_.delivered, ElementsAre("3", "4"));
-}
-
-// 48: an outage burns no attempt, however long.
-TEST_F(FailureTest, AnOutageBuriesNothing) {
-  script_.away = true;
-  start({.retry = {.attempts = 2}});
-  for (int i = 1; i <= 50; ++i) enqueue(std::string(1, static_cast<char>('a' + i % 5)), std::to_string(i));
-  go(1h);
-  EXPECT_THAT(script_.delivered, IsEmpty());
-  script_.away = false;
-  go(30s);
-  EXPECT_EQ(50U, script_.delivered.size());
-  EXPECT_THAT(standing(Standing::dead), IsEmpty());
-  for (char key = 'a'; key < 'f'; ++key) {
-    int last = 0;
-    for (const std::string& name : script_.delivered) {
-      if (std::stoi(name) % 5 != key - 'a') continue;
-      EXPECT_LT(std::exchange(last, std::stoi(name)), std::stoi(name));
-    }
-  }
-}
-
-TEST_F(FailureTest, WhatRejectsEverythingBuriesTwentyAtMost) {
-  start();
-  for (int i = 1; i <= 500; ++i) {
-    script_.next[std::to_string(i)] = std::deque<Kind>(100, Kind::rejected);
-    enqueue("k" + std::to_string(i), std::to_string(i));
-  }
-  go(10min);
-  EXPECT_LE(standing(Standing::dead).size(), 20U);
-  EXPECT_GE(standing(Standing::dead).size(), 1U);
-  script_.next.clear();
-  go(30min);
-  EXPECT_EQ(500U, script_.delivered.size() + standing(Standing::dead).size());
 }
 
 TEST_F(FailureTest, ASlowEventDoesNotHoldTheRest) {
@@ -271,8 +171,8 @@ TEST_F(FailureTest, WhereNothingIsSentTwiceAKillHoldsWhatWasUnderWay) {
   EXPECT_THAT(standing(Standing::held), ElementsAre("1"));
 }
 
-// 14, 80: an event that kills whoever sends it is found, and the others come through.
-TEST_F(FailureTest, APoisonEventIsFoundAndBuried) {
+// An event that kills whoever sends it is found, and the others come through.
+TEST_F(FailureTest, Row14_80_APoisonEventIsFoundAndBuried) {
   for (int i = 1; i <= 9; ++i) enqueue(std::to_string(i), std::to_string(i));
   int kills = 0;
   for (int run = 0; run < 30; ++run) {
@@ -310,7 +210,7 @@ TEST_F(FailureTest, APausedDestinationGetsNothing) {
   EXPECT_THAT(script_.delivered, ElementsAre("1", "2"));
 }
 
-TEST_F(FailureTest, ARedriveComesOutWhileTheRelayRuns) {
+TEST_F(FailureTest, Row81_ARedriveComesOutWhileTheRelayRuns) {
   script_.next["1"] = {Kind::rejected};
   start();
   enqueue("a", "1");

@@ -78,6 +78,9 @@ class Lane {
   // Keeps `memory`, in which the event's payload is, as long as the event.
   void keep(Position position, std::shared_ptr<const void> memory);
 
+  // The destination is away: what was announced is taken back, until it is to be handed out after all.
+  void park() { siding_.park(); }
+
   // What became of an event that was handed out.
   void finish(Position position);       // It is delivered.
   void again_first(Position position);  // It is to be handed out again before all others.

@@ -350,7 +350,7 @@ TEST_F(LaneTest, ASlowEventMayComeToNothing) {
   EXPECT_EQ("stays 1-retrying 2-blocked", save());
 }
 
-TEST_F(LaneTest, AnOutageBurnsNoAttempt) {
+TEST_F(LaneTest, Row48_AnOutageBurnsNoAttempt) {
   read("a1");
   for (int i = 0; i < 5; ++i) {
     EXPECT_EQ("1", go());
@@ -370,7 +370,7 @@ TEST_F(LaneTest, AnOutageBurnsNoAttempt) {
   EXPECT_EQ(2, lane_->row(under_way_.at(1)).attempts);
 }
 
-TEST_F(LaneTest, AnOutageBurnsNoAttemptOfWhatWaited) {
+TEST_F(LaneTest, Row48_AnOutageBurnsNoAttemptOfWhatWaited) {
   read("a1 a2");
   go();
   fails(1, 0ms);

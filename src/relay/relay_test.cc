@@ -124,7 +124,7 @@ TEST_F(RelayTest, MatchDecidesWhatADestinationGets) {
   EXPECT_EQ(0, pending());
 }
 
-TEST_F(RelayTest, DestinationsHaveTheirOwnProgress) {
+TEST_F(RelayTest, Row43_DestinationsHaveTheirOwnProgress) {
   enqueue("a", 1);
   ScriptedSink::Script other;
   script_.away = true;
@@ -190,7 +190,7 @@ TEST_F(RelayTest, TwoRelaysShareTheShards) {
   EXPECT_FALSE(other_script.delivered.empty());
 }
 
-TEST_F(RelayTest, TakesOverWhenTheLeaseRunsOutAndTheZombieWritesNothing) {
+TEST_F(RelayTest, Row73_TakesOverWhenTheLeaseRunsOutAndTheZombieWritesNothing) {
   enqueue("a", 1);
   enqueue("a", 2);
   script_.answers = false;
@@ -210,7 +210,7 @@ TEST_F(RelayTest, TakesOverWhenTheLeaseRunsOutAndTheZombieWritesNothing) {
   EXPECT_EQ(0, pending());
 }
 
-TEST_F(RelayTest, ARelayThatCannotRenewItsLeaseStopsPublishing) {
+TEST_F(RelayTest, Row44_ARelayThatCannotRenewItsLeaseStopsPublishing) {
   WrappedStore store(*store_);
   Relay relay(store, RelayOptions{.lease = 5s}, Log{}, clock_);
   relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script_));

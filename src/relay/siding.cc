@@ -229,6 +229,15 @@ void Siding::keep(Number number, std::shared_ptr<const void> memory) {
       std::move(item.memory), std::move(memory));
 }
 
+std::optional<Siding::Number> Siding::next() {
+  if (ready_.empty() && !parked_.empty()) {
+    const Number number = parked_.front();
+    parked_.pop_front();
+    let_go(number);
+  }
+  return next_of(ready_);
+}
+
 std::optional<Siding::Number> Siding::next_of(std::deque<Number>& queue) {
   if (queue.empty()) return std::nullopt;
   const Number number = queue.front();
@@ -265,6 +274,22 @@ void Siding::again_first(Number number) {
   } else {
     (row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_).push_front(number);
   }
+}
+
+// Should we die while nothing can be tried, it was no event's fault.
+void Siding::park() {
+  park(ready_);
+  park(ready_alone_);
+}
+
+void Siding::park(std::deque<Number>& queue) {
+  std::deque<Number> stay;
+  for (const Number number : queue) {
+    Undelivered& row = items_.at(number).row;
+    (row.sending == Undelivered::Sending::no ? stay : parked_).push_back(number);
+    take_back(row);
+  }
+  queue = std::move(stay);
 }
 
 // It was announced, and is not tried after all.
@@ -372,6 +397,7 @@ void Siding::abandon_rest() {
   for (const Number number : announcing_) take_back(items_.at(number).row);
   ready_.clear();
   ready_alone_.clear();
+  parked_.clear();
   suspects_.clear();
   announcing_.clear();
   wanted_.clear();

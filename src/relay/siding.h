@@ -66,10 +66,12 @@ class Siding {
 
   // --- What may go: in the usual way; with nothing else under way; and what an earlier relay did not survive, to be
   // judged as an attempt that is over.
-  std::optional<Number> next() { return next_of(ready_); }
+  std::optional<Number> next();
   std::optional<Number> next_alone() { return next_of(ready_alone_); }
   std::optional<Number> next_suspect() { return next_of(suspects_); }
-  bool ready() const { return !ready_.empty(); }
+  // The destination is away. What was announced and not handed out is taken back; it is announced again before it goes.
+  void park();
+  bool ready() const { return !ready_.empty() || !parked_.empty(); }
   bool ready_alone() const { return !ready_alone_.empty(); }
   Item& item(Number number) { return items_.at(number); }
   // Keeps `memory`, in which the event's payload is, as long as the event.
@@ -126,6 +128,7 @@ class Siding {
   void go_on_with(std::uint64_t number);
   void tell_row(const Undelivered& row);
   void take_back(Undelivered& row);
+  void park(std::deque<Number>& queue);
   std::optional<Number> next_of(std::deque<Number>& queue);
 
   bool announce_ = false;
@@ -142,6 +145,7 @@ class Siding {
   std::deque<std::uint64_t> wanted_;  // keys; 0: those without
   std::deque<Number> ready_;
   std::deque<Number> ready_alone_;
+  std::deque<Number> parked_;
   std::deque<Number> suspects_;
   std::vector<Number> announcing_;  // may go when saved
   std::size_t under_way_ = 0;

@@ -1,9 +1,21 @@
 """One event damaged in a copy of what was delivered: if the checker does not see that, its verdict is worth nothing."""
 
+import shutil
+
 BUSY_KEY = b'"key":"key-0999"'  # One of the producer's hot accounts: much comes after any early event of it.
 ID = slice(7, 43)  # A line begins with {"id":"…"
 DAMAGES = {"one event left out": "lost", "one event moved to the end": "overtaken",
            "one payload printed anew": "payload_changed"}
+
+
+def bury(deliveries, source, target, random):
+    """The same with what is undelivered: one that was delivered is called dead."""
+    with open(deliveries, "rb") as lines:
+        ids = [line[ID] for line in lines if BUSY_KEY in line]
+    shutil.copy(source, target)
+    with open(target, "ab") as copy:
+        copy.write(random.choice(ids) + b",dead\n")
+    return "one event called dead", "dead_though_delivered"
 
 
 def damage(source, target, random):

@@ -4,7 +4,8 @@
 Relays are killed, stopped for longer than their lease and woken again, and asked to end; the server loses its memory.
 Faults are spread over the application's progress. Then everything may drain, and the checker judges what was delivered.
 With --sync-commit off the application's commits are not flushed, and crashes show whether something was published that
-does not exist afterwards.
+does not exist afterwards. With --failing the destination rejects some events, fails at others now and then, and is away
+every few seconds.
 
 Exit: 0 clean, 1 violations (the folder is kept), 2 the run could not be judged.
 """
@@ -31,7 +32,11 @@ CHECK = os.path.join(ROOT, "test", "checker", "check.py")
 WINDOW = 1000  # What a relay may have published and not settled, on average over all faults: a batch.
 SETTLING = 1.0  # Seconds until everybody has noticed that a fault is over.
 ENDING_MAX = 40.0  # Seconds that a relay may take to end when asked to: its grace and a little.
-EXPORT = "SELECT id, seq, xid, tenant, topic, key, aggregate_type, aggregate_id, payload FROM waybill.event"
+EXPORTS = {
+    "events": "SELECT id, seq, xid, tenant, topic, key, aggregate_type, aggregate_id, payload FROM waybill.event",
+    "undelivered": "SELECT id, standing FROM waybill.undelivered",
+    "attempts": "SELECT id, outcome, extract(epoch FROM at) AS at FROM waybill.attempt JOIN waybill.event "
+                "USING (shard, seq) ORDER BY at"}
 
 
 class Chaos:
@@ -47,7 +52,13 @@ class Chaos:
         with open(self.config, "w", encoding="utf-8") as file:
             file.write(f'store = "{self.postgres.url}"\nlease = "{options.lease}s"\n'
                        f'[destinations.out]\ntype = "file"\npath = "{self.deliveries}"\nfsync = false\n')
-        self.relays = [Relay(number, self.waybill("run"), folder) for number in range(options.relays)]
+        self.relays = [Relay(number, self.relay(), folder) for number in range(options.relays)]
+
+    def relay(self, *flags):
+        if self.options.failing:
+            return [self.options.failing, self.postgres.url, self.deliveries, "--lease", str(self.options.lease * 1000),
+                    "--reject", "1", "--fail", "5", "--outages", *flags]
+        return self.waybill("run", *flags)
 
     def waybill(self, *command):
         return [*shlex.split(self.options.waybill), *command, "--config", self.config]
@@ -81,12 +92,14 @@ class Chaos:
     # Faults
 
     def record(self, fault, begin, relays=1):
-        json.dump({"fault": fault, "relays": relays, "from": begin, "to": self.size(), "at": time.time()}, self.faults)
+        size, began = begin
+        json.dump({"fault": fault, "relays": relays, "from": size, "to": self.size(), "began": began, "at": time.time()},
+                  self.faults)
         self.faults.write("\n")
         self.faults.flush()
 
     def kill(self, relay):
-        begin = self.size()
+        begin = self.size(), time.time()
         relay.kill()
         self.record("kill", begin)
         away = self.random.random() * 0.3
@@ -95,14 +108,14 @@ class Chaos:
         self.later(away, relay.start)
 
     def stop(self, relay):
-        begin = self.size()
+        begin = self.size(), time.time()
         relay.stop()
-        asleep = self.options.lease * 1.5 + 1
+        asleep = self.options.lease * 3
         self.later(asleep, relay.wake)
         self.later(asleep + SETTLING, lambda: self.record("stop", begin))
 
     def term(self, relay):
-        begin = self.size()
+        begin = self.size(), time.time()
         relay.terminate()
         deadline = time.monotonic() + ENDING_MAX
         while relay.process:
@@ -114,7 +127,7 @@ class Chaos:
         relay.start()
 
     def crash(self):
-        begin = self.size()
+        begin = self.size(), time.time()
         self.postgres.crash()
         self.postgres.start()
         self.later(SETTLING, lambda: self.record("crash", begin, self.options.relays))
@@ -170,7 +183,7 @@ class Chaos:
         self.problems += [f"relay {relay.number} did not end when asked to" for relay in self.relays if relay.process]
         size = self.size()
         with open(self.folder + "/once.log", "wb") as log:
-            done = subprocess.run([*self.waybill("run"), "--once"], stdout=log, stderr=log, timeout=300, check=False)
+            done = subprocess.run(self.relay("--once"), stdout=log, stderr=log, timeout=300, check=False)
         if done.returncode != 0:
             self.problems.append(f"run --once ended with {done.returncode}; see {self.folder}/once.log")
         if self.size() != size:
@@ -191,8 +204,13 @@ class Chaos:
         self.drain()
         print(f"chaos: wrote for {wrote - began:.1f} s, drained in {time.monotonic() - wrote:.1f} s; "
               f"{self.exits} relays ended by themselves and were started again", flush=True)
-        self.postgres.export(EXPORT, self.folder + "/events.csv")
+        for name in self.exported():
+            self.postgres.export(EXPORTS[name], f"{self.folder}/{name}.csv")
         return self.judge()
+
+    def exported(self):
+        """The harness's own relays know no undelivered events."""
+        return [name for name in EXPORTS if name == "events" or "fake_relay" not in self.options.waybill]
 
     def judge(self):
         self.faults.close()
@@ -200,17 +218,25 @@ class Chaos:
         print(checked.stdout, end="")
         if checked.returncode == 0:
             copy = self.folder + "/damaged.jsonl"
-            damage, kind = canary.damage(self.deliveries, copy, self.random)
-            caught = f" {kind}: " in self.check(copy).stdout
-            print(f"chaos: canary, {damage}: {'caught' if caught else 'MISSED'}")
-            self.problems += [] if caught else ["the checker is blind"]
+            self.tell_canary(*canary.damage(self.deliveries, copy, self.random), self.check(copy))
+            if "undelivered" in self.exported():
+                copy = self.folder + "/buried.csv"
+                damage = canary.bury(self.deliveries, self.folder + "/undelivered.csv", copy, self.random)
+                self.tell_canary(*damage, self.check(self.deliveries, copy))
         for problem in self.problems:
             print("chaos: " + problem)
         return checked.returncode or (1 if self.problems else 0)
 
-    def check(self, deliveries):
-        arguments = {"--producers": "producers.jsonl", "--deliveries": deliveries, "--events": "events.csv",
-                     "--faults": "faults.jsonl", "--window": str(WINDOW)}
+    def tell_canary(self, damage, kind, checked):
+        caught = f" {kind}: " in checked.stdout
+        print(f"chaos: canary, {damage}: {'caught' if caught else 'MISSED'}")
+        self.problems += [] if caught else ["the checker is blind"]
+
+    def check(self, deliveries, undelivered="undelivered.csv"):
+        arguments = {"--producers": "producers.jsonl", "--deliveries": deliveries, "--faults": "faults.jsonl",
+                     "--window": str(WINDOW)} | {f"--{name}": name + ".csv" for name in self.exported()}
+        if "--undelivered" in arguments:
+            arguments["--undelivered"] = undelivered
         command = [sys.executable, "-B", CHECK, *(part for pair in arguments.items() for part in pair)]
         return subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, text=True, check=False)
 
@@ -232,6 +258,8 @@ def parse():
     parser.add_argument("--crashes", type=int, default=1, help="of the server")
     parser.add_argument("--sync-commit", choices=("on", "off"), default="on", help="of the application")
     parser.add_argument("--lease", type=int, default=2, help="in seconds (default %(default)s)")
+    parser.add_argument("--failing", nargs="?", const=ROOT + "/build/test/chaos/failing_relay", metavar="PROGRAM",
+                        help="relays with a destination that fails now and then")
     parser.add_argument("--waybill", default=ROOT + "/build/waybill", metavar="COMMAND")
     parser.add_argument("--producer", default=ROOT + "/build/test/chaos/chaos_producer", metavar="PROGRAM")
     return parser.parse_args()

@@ -345,3 +345,58 @@ def cut_by_a_clean_stop(story):
 @case("too_many_cuts", "lost")
 def line_break_lost_in_the_middle(story):
     story.lines[30] = story.lines[30][:60] + b"\n"
+
+
+# --- I6: what was delivered stays delivered; and what waits does not wait for ever ----------------------------------
+
+each("dead_but_delivered", (0, 30, 59), ["dead_though_delivered"],
+     lambda story, at: story.undelivered.append((story.event(at).id, "dead")))
+each("waits_for_ever", ("retrying", "blocked", "scheduled", "held"), ["left_waiting"],
+     lambda story, standing: (story.not_delivered(9), story.undelivered.append((story.event(9).id, standing))))
+
+
+@case("left_waiting")
+def delivered_and_still_waiting(story):
+    story.undelivered.append((story.event(3).id, "retrying"))
+
+
+@case("lost")
+def lost_beside_one_that_died(story):
+    story.dies(7)
+    story.lines.pop(20)
+
+
+@case("unknown_undelivered")
+def undelivered_but_rolled_back(story):
+    story.outcome(6, "rolled_back")
+    story.not_stored(12, 13)
+    story.not_delivered(12, 13)
+    story.undelivered.append((story.event(12).id, "dead"))
+
+
+@case("unknown_undelivered")
+def tried_but_nobody_wrote_it(story):
+    story.attempts.append((Event(9, "one", "a", 1).id, "retry", 100))
+
+
+@case("tried_after_delivery")
+def tried_again_without_a_fault(story):
+    story.attempts += [(story.event(5).id, "delivered", 100), (story.event(5).id, "retry", 101)]
+
+
+@case("tried_after_delivery")
+def tried_again_before_the_fault(story):
+    story.fault("kill", 30, began=300, at=301)
+    story.attempts += [(story.event(5).id, "delivered", 100), (story.event(5).id, "retry", 101)]
+
+
+@case("tried_after_delivery")
+def tried_again_after_a_clean_stop(story):
+    story.fault("term", 30, began=100, at=101)
+    story.attempts += [(story.event(5).id, "delivered", 100), (story.event(5).id, "retry", 102)]
+
+
+@case("tried_after_delivery", "dead_though_delivered")
+def delivered_then_buried(story):
+    story.attempts += [(story.event(5).id, "delivered", 100), (story.event(5).id, "rejected", 101)]
+    story.undelivered.append((story.event(5).id, "dead"))

@@ -149,3 +149,28 @@ def each_relay_hit_has_its_window(story):
     story.window = 2
     story.lines[30:30] = story.lines[24:30]
     story.fault("crash", 30, relays=3)
+
+
+@case()
+def one_died(story):
+    story.dies(7)
+
+
+@case()
+def some_died_and_others_were_tried_again(story):
+    for at in (30, 12, 5):
+        story.dies(at)
+    for number, outcome in enumerate(("retry", "unknown", "delivered")):
+        story.attempts.append((story.event(20).id, outcome, 200 + number))
+
+
+@case()
+def delivered_killed_and_tried_again(story):
+    relay_away(story)
+    story.faults[-1] = (*story.faults[-1][:4], 201, 202)
+    for when, outcome in ((200, "delivered"), (203, "retry"), (204, "delivered")):
+        story.attempts.append((story.event(25).id, outcome, when))
+
+
+each("need_not_go", ("dismissed", "expired"), (),
+     lambda story, standing: (story.not_delivered(9), story.undelivered.append((story.event(9).id, standing))))

@@ -1,9 +1,9 @@
 #!/usr/bin/python3
 """Judges a history of producers, relays and a consumer. Shares no code with the relay.
 
-  I1  every committed event was delivered           I4  duplicates only where a fault explains them, and few
+  I1  every committed event was delivered or died   I4  duplicates only where a fault explains them, and few
   I2  nothing else was delivered                    I5  a delivery says what the row says, every time
-  I3  first deliveries in order, per tenant and key
+  I3  first deliveries in order, per tenant and key I6  what was delivered stays delivered
 
 Exit: 0 clean, 1 violations, 2 the history cannot be judged. README.md beside has the formats.
 """
@@ -15,21 +15,25 @@ import sys
 from array import array
 from bisect import bisect_right
 
-from history import BadInput, Events, Faults, INFO, LINE_BREAKS, OK, ROLLED_BACK, UNKNOWN, parse_id, same_event
+from history import (BadInput, Events, Faults, INFO, LINE_BREAKS, OK, ROLLED_BACK, UNKNOWN, csv_rows, parse_id,
+                     same_event)
 
 EVIDENCE_MAX = 20  # per kind of violation; the counts are exact
 DECODER = json.JSONDecoder()
 SPACE = re.compile(r"[ \t\r\n]*")
 LINE_START = b'{"id":"'
+ENDS = ("dead", "dismissed", "expired")  # of an event that is not delivered
 
 KINDS = {  # kind -> (invariant, what it means)
-    "lost": ("I1", "committed, but never delivered"),
+    "lost": ("I1", "committed, but neither delivered nor dead"),
+    "left_waiting": ("I1", "undelivered, and not at an end either, though everything is quiet"),
     "lost_commit": ("I1", "the commit was confirmed, but the database does not have it"),
     "phantom": ("I2", "delivered, but the database does not have it"),
     "rolled_back_delivered": ("I2", "delivered, but its transaction was rolled back"),
     "rolled_back_stored": ("I2", "in the database, but its transaction was rolled back"),
     "unknown_delivered": ("I2", "delivered, but nobody wrote it"),
     "unknown_stored": ("I2", "in the database, but nobody wrote it"),
+    "unknown_undelivered": ("I2", "said to be undelivered or tried, but the database does not have it"),
     "overtaken": ("I3", "first delivered after a later event of its key"),
     "unexplained_duplicate": ("I4", "delivered again with no fault between"),
     "too_many_duplicates": ("I4", "more duplicates than the faults allow"),
@@ -40,6 +44,8 @@ KINDS = {  # kind -> (invariant, what it means)
     "stored_payload_differs": ("I5", "the row's payload is not what the producer wrote"),
     "not_an_event": ("I5", "a delivered line is not an event"),
     "too_many_cuts": ("I5", "more cut lines than relays were killed"),
+    "dead_though_delivered": ("I6", "given up, but it was delivered"),
+    "tried_after_delivery": ("I6", "tried again after an attempt that delivered it, with no fault between"),
 }
 
 
@@ -193,7 +199,57 @@ class Deliveries:
             self.newest[key] = (n, number)
 
 
-def judge_stored(events, deliveries, faults, verdict):
+class Undelivered:
+    """What the relays themselves say of the events that they could not deliver at once."""
+
+    def __init__(self, events, faults, verdict):
+        self.events, self.faults, self.verdict = events, faults, verdict
+        self.ended = set()  # places of those that were given up, or need not go
+        self.attempts = 0
+
+    def _place(self, path, line, row):
+        try:
+            number = parse_id(row["id"])
+        except ValueError as error:
+            raise BadInput(f"{path}:{line}: {error}") from error
+        at = self.events.place.get(number)
+        if at is not None and self.events.stored[at]:
+            return at, number
+        self.verdict.add("unknown_undelivered", id=row["id"], line=line)
+        return None, number
+
+    def read_standings(self, path, deliveries):
+        for line, row in csv_rows(path, "undelivered", ("id", "standing")):
+            at, number = self._place(path, line, row)
+            if at is None:
+                continue
+            if row["standing"] not in ENDS:
+                self.verdict.add("left_waiting", standing=row["standing"], **self.events.describe(at, number))
+            elif deliveries.first_line[at]:
+                self.verdict.add("dead_though_delivered", line=deliveries.first_line[at],
+                                 **self.events.describe(at, number))
+            self.ended.add(at)  # Also what waits: it is not lost, and was blamed for that already.
+
+    def read_attempts(self, path):
+        delivered = {}  # place -> when
+        for line, row in csv_rows(path, "attempts", ("id", "outcome", "at")):
+            at, number = self._place(path, line, row)
+            self.attempts += 1
+            try:
+                when = float(row["at"])
+            except ValueError as error:
+                raise BadInput(f"{path}:{line}: {error}") from error
+            if at in delivered and not self._fault_between(delivered[at], when):
+                self.verdict.add("tried_after_delivery", delivered=delivered[at], again=when,
+                                 **self.events.describe(at, number))
+            if at is not None and row["outcome"] == "delivered":
+                delivered[at] = when
+
+    def _fault_between(self, first, second):
+        return any(began <= second and ended >= first for began, ended in self.faults.times)
+
+
+def judge_stored(events, deliveries, undelivered, faults, verdict):
     """What the producers were told, what the database has, what was delivered: the three must agree."""
     for number, at in events.place.items():
         kind = None
@@ -204,7 +260,7 @@ def judge_stored(events, deliveries, faults, verdict):
                 verdict.add("unknown_stored", **events.describe(at, number))
             if events.outcome[at] == ROLLED_BACK:
                 kind = "rolled_back_stored"
-            elif not deliveries.first_line[at]:
+            elif not deliveries.first_line[at] and at not in undelivered.ended:
                 kind = "lost"
         elif events.outcome[at] == OK and not (events.asynchronous[at] and faults.counts["crash"]):
             kind = "lost_commit"
@@ -222,7 +278,12 @@ def judge(options):
     deliveries.read(options.deliveries)
     if not stored and not deliveries.deliveries:
         raise BadInput("no event was committed, none delivered: there is nothing to judge")
-    judge_stored(events, deliveries, faults, verdict)
+    undelivered = Undelivered(events, faults, verdict)
+    if options.undelivered:
+        undelivered.read_standings(options.undelivered, deliveries)
+    if options.attempts:
+        undelivered.read_attempts(options.attempts)
+    judge_stored(events, deliveries, undelivered, faults, verdict)
     allowed = faults.relays_hit * options.window
     if deliveries.duplicates > allowed:
         verdict.add("too_many_duplicates", duplicates=deliveries.duplicates, allowed=allowed)
@@ -234,7 +295,8 @@ def judge(options):
         "rolled_back": outcomes.count(ROLLED_BACK), "outcome_unknown": outcomes.count(INFO) + sum(
             outcome == UNKNOWN and key >= 0 for outcome, key in zip(outcomes, events.key)),
         "committed": stored, "keys": len(events.keys), "deliveries": deliveries.deliveries,
-        "duplicates": deliveries.duplicates, "duplicates_allowed": allowed, "cut_lines": deliveries.cuts,
+        "duplicates": deliveries.duplicates, "duplicates_allowed": allowed, "given_up": len(undelivered.ended),
+        "attempts_on_record": undelivered.attempts, "cut_lines": deliveries.cuts,
         "cut_producer_lines": producer_cuts, "faults": faults.counts}
     return verdict
 
@@ -256,6 +318,8 @@ def main(arguments=None):
     parser.add_argument("--producers", required=True, nargs="+", metavar="FILE", help="JSON lines")
     parser.add_argument("--deliveries", required=True, metavar="FILE", help="JSON lines, as the file sink writes them")
     parser.add_argument("--events", required=True, metavar="FILE", help="table waybill.event, by psql --csv")
+    parser.add_argument("--undelivered", metavar="FILE", help="table waybill.undelivered, by psql --csv")
+    parser.add_argument("--attempts", metavar="FILE", help="table waybill.attempt with the events' ids, likewise")
     parser.add_argument("--faults", metavar="FILE", help="JSON lines; none: there were no faults")
     parser.add_argument("--window", type=int, default=0, metavar="N",
                         help="events that one fault may have delivered twice, per relay hit (default 0)")

@@ -76,8 +76,8 @@ class CheckTest(InAFolder):
         _, printed = judge(story.save(self.folder) + ["--json"])
         counts = json.loads(printed)["counts"]
         self.assertEqual({"attempted": 60, "ok": 56, "rolled_back": 0, "outcome_unknown": 4, "committed": 60, "keys": 3,
-                          "deliveries": 70, "duplicates": 10, "duplicates_allowed": 10, "cut_lines": 0,
-                          "cut_producer_lines": 0, "faults": {"kill": 1, "stop": 0, "crash": 0, "term": 0}}, counts)
+                          "deliveries": 70, "duplicates": 10, "duplicates_allowed": 10, "given_up": 0,
+                          "attempts_on_record": 0, "cut_lines": 0, "cut_producer_lines": 0, "faults": {"kill": 1, "stop": 0, "crash": 0, "term": 0}}, counts)
 
     def test_a_cut_producers_log_is_readable(self):
         arguments = Story().save(self.folder)
@@ -107,6 +107,10 @@ BAD = [  # (which file, what is put at its end, what must be said)
     ("--events", "x,1,1,one,test,a,,,{}\n", "not an id"),
     ("--events", Event(9, "t", "a", 1).id + ",x,1,one,test,a,,,{}\n", "invalid literal"),
     ("--events", "\udcff\n", "can't decode"),
+    ("--undelivered", "7,dead\n", "not an id"),
+    ("--undelivered", "1,2,3\n", "longer than"),
+    ("--attempts", "7,retry,1\n", "not an id"),
+    ("--attempts", Event(1000, "t", "a", 1).id + ",retry,noon\n", "could not convert"),
     ("--faults", '{"fault":"rain","relays":1,"from":0,"to":0}\n', "'rain'"),
     ("--faults", '{"fault":"kill","relays":1}\n', "'from'"),
     ("--faults", '{"fault', "cut"),
@@ -126,7 +130,7 @@ class BadInputTest(InAFolder):
                 self.assertIn(said, printed)
 
     def test_a_missing_file(self):
-        for option in ("--producers", "--deliveries", "--events", "--faults"):
+        for option in ("--producers", "--deliveries", "--events", "--undelivered", "--attempts", "--faults"):
             arguments = Story().save(self.folder)
             os.remove(arguments[arguments.index(option) + 1])
             self.assertEqual(judge(arguments)[0], 2)

@@ -52,6 +52,22 @@ def json_lines(path, what):
             yield number, value
 
 
+def csv_rows(path, what, columns):
+    """Yields (line number, row as a dictionary) of what psql --csv has written."""
+    csv.field_size_limit(sys.maxsize)
+    with open(path, encoding="utf-8", newline="") as file:
+        rows = csv.reader(file)
+        names = next(rows, [])
+        missing = [name for name in columns if name not in names]
+        if missing:
+            raise BadInput(f"{what} {path}: no column {', '.join(missing)}")
+        try:
+            for values in rows:
+                yield rows.line_num, dict(zip(names, values, strict=True))
+        except (ValueError, csv.Error) as error:
+            raise BadInput(f"{what} {path}:{rows.line_num}: {error}") from error
+
+
 class Events:
     """Every event that somebody attempted to write, and every row of the database."""
 
@@ -123,18 +139,11 @@ class Events:
 
     def read_database(self, path, damaged):
         """Calls `damaged(place, id)` for every row whose payload is not what its producer wrote."""
-        csv.field_size_limit(sys.maxsize)
-        with open(path, encoding="utf-8", newline="") as file:
-            rows = csv.reader(file)
-            names = next(rows, [])
-            missing = [name for name in COLUMNS if name not in names]
-            if missing:
-                raise BadInput(f"database {path}: no column {', '.join(missing)}")
-            for values in rows:
-                try:
-                    self._row(dict(zip(names, values, strict=True)), damaged)
-                except (ValueError, csv.Error) as error:
-                    raise BadInput(f"database {path}:{rows.line_num}: {error}") from error
+        for line, row in csv_rows(path, "database", COLUMNS):
+            try:
+                self._row(row, damaged)
+            except ValueError as error:
+                raise BadInput(f"database {path}:{line}: {error}") from error
 
     def _row(self, row, damaged):
         number = parse_id(row["id"])
@@ -156,6 +165,7 @@ class Faults:
         self.counts = dict.fromkeys(EXCUSES, 0)
         self.relays_hit = 0
         self.begins, self.latest_ends = [], []
+        self.times = []  # of those that hit a relay
         stretches = []
         for line, entry in json_lines(path, "faults log") if path else ():
             if line is None:
@@ -169,6 +179,7 @@ class Faults:
             self.relays_hit += excused
             if excused:
                 stretches.append((begin, end))
+                self.times.append((float(entry.get("began", 0)), float(entry.get("at", "inf"))))
         latest = -1
         for begin, end in sorted(stretches):
             latest = max(latest, end)

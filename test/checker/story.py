@@ -35,6 +35,8 @@ class Story:
         self.sync_commit = "on"
         self.transactions = []  # (outcome, [events], [ids rolled back to a savepoint])
         self.rows, self.lines, self.faults = [], [], []
+        self.undelivered = []  # (event's id, standing)
+        self.attempts = []  # (event's id, outcome, when)
         self.window = 0
         self.tail = b""  # after the last delivery
         numbers = {}
@@ -82,9 +84,15 @@ class Story:
         assert old in self.lines[at]
         self.lines[at] = self.lines[at].replace(old, new, 1)
 
-    def fault(self, kind, begin, end=None, relays=1):
+    def dies(self, at):
+        """The event was rejected instead."""
+        self.not_delivered(at)
+        self.undelivered.append((self.event(at).id, "dead"))
+        self.attempts.append((self.event(at).id, "rejected", 100 + at))
+
+    def fault(self, kind, begin, end=None, relays=1, began=0, at=0):
         """While the lines from `begin` to before `end` were written."""
-        self.faults.append((kind, relays, begin, begin if end is None else end))
+        self.faults.append((kind, relays, begin, begin if end is None else end, began, at))
 
     # On disk
 
@@ -118,9 +126,14 @@ class Story:
         offsets = [0]
         for line in self.lines:
             offsets.append(offsets[-1] + len(line))
-        faults = [{"fault": kind, "relays": relays, "from": offsets[begin], "to": offsets[end]}
-                  for kind, relays, begin, end in self.faults]
+        faults = [{"fault": kind, "relays": relays, "from": offsets[begin], "to": offsets[end], "began": began, "at": at}
+                  for kind, relays, begin, end, began, at in self.faults]
+
+        def dump_csv(names, rows):
+            return "".join(",".join(map(str, row)) + "\n" for row in (names, *rows)).encode()
         return ["--producers", put("producers.jsonl", dump(self.producer_lines())),
                 "--deliveries", put("deliveries.jsonl", b"".join(self.lines) + self.tail),
                 "--events", put("events.csv", table.getvalue().encode()),
+                "--undelivered", put("undelivered.csv", dump_csv(("id", "standing"), self.undelivered)),
+                "--attempts", put("attempts.csv", dump_csv(("id", "outcome", "at"), self.attempts)),
                 "--faults", put("faults.jsonl", dump(faults)), "--window", str(self.window)]

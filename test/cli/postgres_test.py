@@ -129,7 +129,7 @@ class OperatorTest(PostgresTest):
         self.assertEqual(["redrive", "dismiss", "edit"],
                          [operation["kind"] for operation in self.succeed("operations", "--json").json["operations"]])
 
-    def test_an_operation_goes_on_and_touches_nothing_twice(self):
+    def test_row81_an_operation_goes_on_and_touches_nothing_twice(self):
         self.let_fail("dead.a", "dead.b")
         first = self.succeed("dead", "redrive", "--topic", "dead.a", "--yes", "--json").json["operation"]
         self.relay_moodily("log", self.url())  # It dies again.

@@ -126,9 +126,10 @@ TEST_P(StoreSuite, MoreThanWereAskedForAreDueAtOnce) {
   EXPECT_EQ(0ms, fetched.next_due.at(wanted.shard));
 }
 
-TEST_P(StoreSuite, AnOldTermWritesNoRows) {
+TEST_P(StoreSuite, Row73_AnOldTermWritesNoRows) {
   Worker first = passed({"a", "b"}, {{.key = k, .blocks = true}});
-  if (first.leases.size() < 2) GTEST_SKIP() << "this store lets one relay in at a time: there is no former owner that could write";
+  if (first.leases.size() < 2)
+    GTEST_SKIP() << "this store lets one relay in at a time: there is no former owner that could write";
   Worker second = handed_over(first);
   Settlement settlement = change(first, found(second).lease.shard);
   settlement.undelivered = {{.seq = 1, .key = k, .standing = Standing::dead}};
@@ -153,7 +154,7 @@ TEST_P(StoreSuite, ABlockedKeySaysWhy) {
 
 // --- Operators
 
-TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
+TEST_P(StoreSuite, Row81_ADeadLetterIsRedrivenOncePerOperation) {
   Worker first = passed({"a", "b", "c"}, {{.key = k, .standing = Standing::dead, .attempts = 12},
                                           {.key = k, .standing = Standing::dead, .attempts = 12}});
   const auto desk = store_->operate();
@@ -172,7 +173,7 @@ TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
   ASSERT_EQ("ab", names(fetched));
   EXPECT_EQ(0, fetched.items[0].row.attempts);
   EXPECT_EQ(1, fetched.items[0].event.redrives);
-  // It dies again: the same operation does not touch it, another does.
+  // It dies again: the same operation does not touch it, another does; nor does the first when that has.
   Settlement settlement = change(second, wanted.shard);
   settlement.undelivered = {fetched.items[0].row};
   settlement.undelivered[0].standing = Standing::dead;
@@ -180,6 +181,11 @@ TEST_P(StoreSuite, ADeadLetterIsRedrivenOncePerOperation) {
   second.session->exchange(std::span(&settlement, 1), {});
   EXPECT_EQ(0, desk->redrive(operation, filter, 10));
   EXPECT_EQ(1, desk->redrive({.id = EventId::make(), .by = "you"}, filter, 10));
+  Settlement once_more = change(second, wanted.shard);
+  once_more.undelivered = settlement.undelivered;
+  second.session->exchange(std::span(&once_more, 1), {});
+  EXPECT_EQ(1, desk->count(filter));
+  EXPECT_EQ(0, desk->redrive(operation, filter, 10));
   const auto history = desk->history(10);
   ASSERT_EQ(2U, history.size());
   EXPECT_EQ("you", history[0].by);

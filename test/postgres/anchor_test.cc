@@ -3,6 +3,8 @@
 #include <future>
 #include <set>
 
+#include "waybill/relay.h"
+
 #include "postgres/postgres_fixture.h"
 #include "support/child_process.h"
 
@@ -156,7 +158,7 @@ TEST_F(AnchorTest, HereThereIsNothingToDo) {
   EXPECT_EQ(0, app.number("SELECT count(*) FROM waybill.destination WHERE paused"));
 }
 
-TEST_F(AnchorTest, ADumpInAYoungerServerGoesOnWithoutALoss) {
+TEST_F(AnchorTest, Row33_ADumpInAYoungerServerGoesOnWithoutALoss) {
   make_history();
   const std::string copy_url = restored_on(young_server());
   Sql there(copy_url);
@@ -273,7 +275,7 @@ class PromotionTest : public AnchorTest {
   std::string url_on(const TmpPostgres& other) { return other.url(app("SELECT current_database()")); }
 };
 
-TEST_F(PromotionTest, APromotedStandbyIsNoticed) {
+TEST_F(PromotionTest, Row16_18_APromotedStandbyIsNoticed) {
   make_history();
   TmpPostgres standby(TmpPostgres::Standby{server});
   standby.start();
@@ -300,6 +302,144 @@ TEST_F(PromotionTest, APromotedStandbyIsNoticed) {
   standby.crash();
   EXPECT_THAT(refusal(*both), HasSubstr("a former primary"));
   standby.start();
+}
+
+// The standby is asynchronous: what the primary committed last died with it, though it was published.
+class LostTailTest : public PromotionTest {
+ protected:
+  LostTailTest() {
+    make_history();
+    standby_.start();
+    there_url_ = url_on(standby_);
+    there_ = std::make_unique<Sql>(there_url_);
+    follow();
+  }
+
+  void follow() {
+    const std::string upto = app("SELECT pg_current_wal_lsn()");
+    ASSERT_TRUE(eventually([&] { return (*there_)("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }, 30s));
+  }
+  // From here on it gets nothing from the primary.
+  void cut() {
+    (*there_)("ALTER SYSTEM SET primary_conninfo = ''");
+    (*there_)("SELECT pg_reload_conf()");
+    ASSERT_TRUE(eventually([&] { return there_->number("SELECT count(*) FROM pg_stat_wal_receiver") == 0; }, 30s));
+  }
+  void promote() {
+    server.crash();
+    crashed_ = true;
+    (*there_)("SELECT pg_promote()");
+  }
+  void TearDown() override {
+    if (crashed_) server.start();
+  }
+
+  bool crashed_ = false;
+  std::string there_url_;
+  TmpPostgres standby_{TmpPostgres::Standby{server}};
+  std::unique_ptr<Sql> there_;
+};
+
+TEST_F(LostTailTest, Row16_33_AStandbyThatLostTheTailIsNoticedAndGoesOnWithWhatItHas) {
+  cut();
+  std::map<std::string, std::set<std::string>> owed;
+  for (const char* destination : {"out", "slow", "new"}) owed[destination] = names_in(rest(*store, destination));
+  write(app, 30);
+  Reader out(*store, "out");
+  out.read_all();
+  out.settle_all();
+  app.burn(1'000);
+  promote();
+
+  const auto promoted = postgres_store({.url = there_url_});
+  EXPECT_THAT(refusal(*promoted), HasSubstr("timeline 2, it was on 1"));
+  const int before = next_;
+  write(*there_, 20);  // With numbers that the primary had given to others.
+  EXPECT_THAT(refusal(*promoted), HasSubstr("timeline 2, it was on 1"));
+  EXPECT_TRUE(promoted->upkeep()->anchor({.id = EventId::make()}, false).needed);
+  for (auto& [destination, names] : owed) {
+    SCOPED_TRACE(destination);
+    for (int i = before + 1; i <= next_; ++i) names.insert("k" + std::to_string((i - 1) % 7) + "/" + std::to_string(i));
+    const auto events = rest(*promoted, destination);
+    EXPECT_EQ(names, names_in(events));
+    expect_order(events);
+  }
+}
+
+// A relay that lives through it, and may go on by itself.
+TEST_F(LostTailTest, Row16_ARelayThatLivesThroughItGoesOnWithWhatTheStandbyHas) {
+  const auto either = postgres_store(
+      {.url = "host=127.0.0.1,127.0.0.1 port=" + std::to_string(server.port()) + "," + std::to_string(standby_.port()) +
+              " target_session_attrs=read-write user=" + "postgres dbname=" + app("SELECT current_database()"),
+       .failover = Failover::go_on});
+  std::mutex mutex;
+  std::vector<Reader::Seen> delivered;
+  Relay relay(*either, {.name = "test", .lease = 1s});
+  relay.add({.name = "live"}, sink_from([&](const EventView& event) {
+              const std::lock_guard lock(mutex);
+              delivered.push_back({.shard = event.shard,
+                                   .seq = event.seq,
+                                   .name = std::string(event.payload.substr(1, event.payload.size() - 2)),
+                                   .key = std::string(event.key)});
+              return Outcome::Kind::delivered;
+            }));
+  const auto has = [&](const std::vector<std::string>& names) {
+    const std::lock_guard lock(mutex);
+    std::set<std::string> seen;
+    for (const auto& event : delivered) seen.insert(event.name);
+    return std::all_of(names.begin(), names.end(), [&](const std::string& name) { return seen.contains(name); });
+  };
+  const std::string log = "SELECT payload #>> '{}' FROM waybill.event";
+  std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
+  ASSERT_TRUE(eventually([&] { return has(app.column(log)); }, 30s));
+  follow();
+  cut();
+  write(app, 30);
+  ASSERT_TRUE(eventually([&] { return has(app.column(log)); }, 30s));
+  promote();
+  write(*there_, 50);
+  EXPECT_TRUE(eventually([&] { return has(there_->column(log)); }, 60s));
+  running.request_stop();
+  running.join();
+  // First deliveries, also of what exists no more.
+  std::set<std::string> seen;
+  std::vector<Reader::Seen> firsts;
+  for (const auto& event : delivered)
+    if (seen.insert(event.name).second) firsts.push_back(event);
+  expect_order(firsts);
+}
+
+// --- A new server, by pg_upgrade
+
+class UpgradeTest : public AnchorTest {
+ protected:
+  UpgradeTest() : AnchorTest(own()) {}
+  static TmpPostgres& own() {
+    static TmpPostgres server;
+    return server;
+  }
+};
+
+TEST_F(UpgradeTest, Row33_AnUpgradedServerIsNoticedAndGoesOnWithoutALoss) {
+  make_history();
+  const std::string name = app("SELECT current_database()");
+  const TmpPostgres upgraded(TmpPostgres::Upgrade{server});
+  const std::string there_url = upgraded.url(name);
+  server.start();
+  app = Sql(url);
+  const auto there = postgres_store({.url = there_url});
+  EXPECT_THAT(refusal(*there), HasSubstr("waybill anchor --dry-run"));
+  Sql application(there_url);
+  const int before = next_;
+  write(application, 20);
+  const Anchored anchored = there->upkeep()->anchor({.id = EventId::make()}, false);
+  EXPECT_TRUE(anchored.needed);
+  EXPECT_THAT(anchored.found, HasSubstr("another cluster"));
+  EXPECT_EQ(3, application.number("SELECT count(*) FROM waybill.destination WHERE paused"));
+  std::set<std::string> written_there;
+  for (int i = before + 1; i <= next_; ++i)
+    written_there.insert("k" + std::to_string((i - 1) % 7) + "/" + std::to_string(i));
+  expect_nothing_lost(*there, written_there);
 }
 
 TEST_F(PromotionTest, ABackupOfAnEarlierTimeGoesOnFromThere) {

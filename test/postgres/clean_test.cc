@@ -134,7 +134,7 @@ TEST_F(CleanTest, ADestinationThatIsGoneHoldsTheLogBackUntilItIsForgotten) {
   EXPECT_EQ(1, clean().events.value);
 }
 
-TEST_F(CleanTest, AnOpenTransactionIsWaitedForAndNotLost) {
+TEST_F(CleanTest, Row82_AnOpenTransactionIsWaitedForAndNotLost) {
   put("a");
   publish();
   grow_old();
@@ -147,7 +147,7 @@ TEST_F(CleanTest, AnOpenTransactionIsWaitedForAndNotLost) {
 }
 
 // The lock is had because it commits just then; that nothing is missed rests on what is looked at afterwards.
-TEST_F(CleanTest, WhatCommitsWhileTheLockIsWaitedForIsNotLost) {
+TEST_F(CleanTest, Row82_WhatCommitsWhileTheLockIsWaitedForIsNotLost) {
   put("a");
   publish();
   grow_old();
@@ -208,7 +208,7 @@ TEST_F(CleanTest, ADumpIsNotDisturbedAndStopsNobody) {
   EXPECT_EQ(1, clean().events.value);
 }
 
-TEST_F(CleanTest, WhatIsUndeliveredIsKeptAndStillFetched) {
+TEST_F(CleanTest, Row82_WhatIsUndeliveredIsKeptAndStillFetched) {
   for (const char* name : {"a", "b", "c", "d", "e"}) put(name);
   Reader reader(*store);
   const auto events = reader.read_all();
@@ -230,7 +230,7 @@ TEST_F(CleanTest, WhatIsUndeliveredIsKeptAndStillFetched) {
 }
 
 // Not only what was copied beforehand.
-TEST_F(CleanTest, WhatIsUndeliveredIsKeptUnderTheLock) {
+TEST_F(CleanTest, Row82_WhatIsUndeliveredIsKeptUnderTheLock) {
   put("a");
   Reader reader(*store);
   const auto events = reader.read_all();
@@ -288,7 +288,7 @@ TEST_F(CleanTest, OneOfSeveralCleansTheOthersDoNot) {
   EXPECT_EQ(1, events);
 }
 
-TEST_F(CleanTest, ARewindUnderWayIsWaitedFor) {
+TEST_F(CleanTest, Row82_ARewindUnderWayIsWaitedFor) {
   put("a");
   publish();
   grow_old();

@@ -229,7 +229,7 @@ TEST_F(BytesTest, AManyAtOnceArriveAsTheyWereGiven) {
   EXPECT_THAT(payloads, testing::ElementsAre(*events[0].payload, *events[1].payload_bytes, *events[2].payload));
 }
 
-TEST_F(BytesTest, ALargePayloadIsDeliveredAndOneByteMoreRefused) {
+TEST_F(BytesTest, Row50_ALargePayloadIsDeliveredAndOneByteMoreRefused) {
   Event large = make_event(std::string(limits::payload_bytes_max - 2, 'x'));
   ASSERT_EQ(limits::payload_bytes_max, large.payload->size());
   const EventId id = enqueue(app.raw(), large);

@@ -30,7 +30,7 @@ class FenceTest : public PostgresTest {
   }
 };
 
-TEST_F(FenceTest, AZombiesSettlementWritesNothing) {
+TEST_F(FenceTest, Row73_AZombiesSettlementWritesNothing) {
   put("a");
   Reader zombie(*store);
   ASSERT_EQ("a", zombie.names());
@@ -43,7 +43,7 @@ TEST_F(FenceTest, AZombiesSettlementWritesNothing) {
   EXPECT_EQ("a", successor.names());
 }
 
-TEST_F(FenceTest, AZombieReadsNothing) {
+TEST_F(FenceTest, Row73_AZombieReadsNothing) {
   Reader zombie(*store);
   silence(zombie);
   Reader successor(*store);
@@ -53,7 +53,7 @@ TEST_F(FenceTest, AZombieReadsNothing) {
   EXPECT_THAT(reading.chunks, IsEmpty());
 }
 
-TEST_F(FenceTest, AZombieDoesNotGiveAwayItsSuccessorsLease) {
+TEST_F(FenceTest, Row75_AZombieDoesNotGiveAwayItsSuccessorsLease) {
   Reader zombie(*store);
   silence(zombie);
   Reader successor(*store);
@@ -62,7 +62,7 @@ TEST_F(FenceTest, AZombieDoesNotGiveAwayItsSuccessorsLease) {
   EXPECT_EQ(successor.leases, successor.membership->beat(std::span(&out, 1)).mine);
 }
 
-TEST_F(FenceTest, AZombieDoesNotOpenWhatItLost) {
+TEST_F(FenceTest, Row73_AZombieDoesNotOpenWhatItLost) {
   Reader zombie(*store);
   silence(zombie);
   Reader successor(*store);
@@ -70,7 +70,7 @@ TEST_F(FenceTest, AZombieDoesNotOpenWhatItLost) {
   EXPECT_THAT(again->open(zombie.leases, Start::beginning, true), IsEmpty());
 }
 
-TEST_F(FenceTest, TheSameTermOfAnotherOwnerIsNoRight) {
+TEST_F(FenceTest, Row75_TheSameTermOfAnotherOwnerIsNoRight) {
   Reader reader(*store);
   put("a");
   reader.names();
@@ -146,7 +146,7 @@ TEST_F(FenceTest, TheSuccessorSeesWhatWasSettledBeforeTheTakeOver) {
 }
 
 // The same by the store itself: its settlement holds the lock until its commit.
-TEST_F(FenceTest, ATakeOverDoesNotPassASettlementUnderWay) {
+TEST_F(FenceTest, Row79_ATakeOverDoesNotPassASettlementUnderWay) {
   put("a");
   Reader zombie(*store);
   ASSERT_EQ("a", zombie.names());
@@ -314,7 +314,7 @@ TEST_F(ShardsTest, ASettlementOfALostShardHidesNothingOfTheOthers) {
 
 class RaceTest : public PostgresTest {};
 
-TEST_F(RaceTest, OfTwoThatTakeALeaseAtTheSameInstantOneWins) {
+TEST_F(RaceTest, Row78_OfTwoThatTakeALeaseAtTheSameInstantOneWins) {
   constexpr int rounds = 100;
   constexpr std::size_t relays = 2;
   const std::string out = "out";

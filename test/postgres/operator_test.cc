@@ -61,7 +61,7 @@ class OperatorTest : public PostgresTest {
   const UndeliveredFilter all{.destination = "out"};
 };
 
-TEST_F(OperatorTest, TwoAtOnceRedriveEachEventOnce) {
+TEST_F(OperatorTest, Row81_TwoAtOnceRedriveEachEventOnce) {
   constexpr int events = 1'000;
   kill(events);
   const EventId shared = EventId::make();
@@ -79,7 +79,7 @@ TEST_F(OperatorTest, TwoAtOnceRedriveEachEventOnce) {
   EXPECT_EQ(events, app.number("SELECT sum(events) FROM waybill.operation"));
 }
 
-TEST_F(OperatorTest, WhatARelayIsWritingIsNotWaitedFor) {
+TEST_F(OperatorTest, Row81_WhatARelayIsWritingIsNotWaitedFor) {
   kill(3);
   Sql relay = connect();
   relay("BEGIN; UPDATE waybill.undelivered SET attempts = 1 WHERE seq = 2");

@@ -16,7 +16,8 @@ class RelaysTest : public PostgresTest {
   // A relay at work on a thread of its own; stopped cleanly when it goes.
   class Running {
    public:
-    Running(Store& store, Deliveries& deliveries, RelayOptions options) : relay_(store, std::move(options)) {
+    Running(Store& store, Deliveries& deliveries, RelayOptions options, const Clock& clock = system_clock())
+        : relay_(store, std::move(options), Log{}, clock) {
       relay_.add({.name = "out"}, deliveries.sink());
       thread_ = std::jthread([this](const std::stop_token& stop) { relay_.run(stop); });
     }
@@ -34,11 +35,13 @@ class RelaysTest : public PostgresTest {
   }
 
   const RelayOptions options{.name = "test", .lease = 1s};
+  // Where no lease is to end by itself, however busy the machine is.
+  const RelayOptions patient{.name = "test", .lease = 10s};
   Deliveries deliveries;
 };
 
 // One that stands still, as if stopped: it holds every lease and has an event under way.
-TEST_F(RelaysTest, OneThatStandsStillIsReplacedAndWritesNothingAfterwards) {
+TEST_F(RelaysTest, Row73_78_OneThatStandsStillIsReplacedAndWritesNothingAfterwards) {
   ScriptedSink::Script script;
   Relay still(*store, options);
   still.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
@@ -70,7 +73,63 @@ TEST_F(RelaysTest, OneThatStandsStillIsReplacedAndWritesNothingAfterwards) {
   EXPECT_THAT(deliveries.total() + static_cast<int>(script.attempted.size()), 4) << "only the first came twice";
 }
 
-TEST_F(RelaysTest, AHandOverIsImmediateAndSendsNothingAgain) {
+// 78: all at the same instant, again and again; some are still there from before.
+TEST_F(RelaysTest, Row78_OfManyThatStartAtTheSameInstantEachShardHasOne) {
+  int written = 0;
+  for (int round = 0; round < 3; ++round) {
+    std::vector<std::unique_ptr<Running>> relays(4);
+    {
+      std::vector<std::jthread> starting;
+      for (auto& relay : relays)
+        starting.emplace_back([&] { relay = std::make_unique<Running>(*store, deliveries, patient); });
+    }
+    for (int i = 0; i < 100; ++i, ++written) put(std::to_string(written), std::to_string(written % 20));
+    ASSERT_TRUE(eventually([&] { return static_cast<int>(deliveries.distinct()) == written; }, 30s)) << round;
+    ASSERT_TRUE(eventually([&] { return leases_of_living() == 4; }, 30s)) << round;
+  }
+  EXPECT_EQ(written, deliveries.total()) << "nobody shared a shard";
+  EXPECT_EQ(0, deliveries.out_of_order());
+}
+
+// 76: one relay's clock is wrong; leases are counted by the server's.
+TEST_F(RelaysTest, Row76_AWrongWallClockTakesNothingAwayFromAnybody) {
+  class WrongClock final : public Clock {
+   public:
+    explicit WrongClock(std::chrono::hours wrong) : wrong_(wrong) {}
+    Time now() const override { return system_clock().now() + wrong_; }
+    Steady steady() const override { return system_clock().steady(); }
+    Steady since_boot() const override { return system_clock().since_boot(); }
+
+   private:
+    const std::chrono::hours wrong_;
+  };
+  const WrongClock ahead(1h);
+  const WrongClock behind(-1h);
+  const Running right(*store, deliveries, patient);
+  const Running early(*store, deliveries, patient, ahead);
+  const Running late(*store, deliveries, patient, behind);
+  ASSERT_TRUE(eventually([&] { return leases_of_living() == 3; }, 30s));
+  const std::string terms = "SELECT string_agg(term::text, ',' ORDER BY shard) FROM waybill.lease";
+  std::string last;
+  const auto settled = [&] {
+    std::this_thread::sleep_for(500ms);
+    const std::string now = app(terms);
+    return std::exchange(last, now) == now;
+  };
+  ASSERT_TRUE(eventually(settled, 30s));
+  const std::string before = app(terms);
+  int written = 0;
+  for (; written < 300; ++written) {
+    put(std::to_string(written), std::to_string(written % 20));
+    std::this_thread::sleep_for(10ms);
+  }
+  EXPECT_TRUE(eventually([&] { return static_cast<int>(deliveries.distinct()) == written; }, 30s));
+  EXPECT_EQ(written, deliveries.total());
+  EXPECT_EQ(0, deliveries.out_of_order());
+  EXPECT_EQ(before, app(terms)) << "no lease has changed hands";
+}
+
+TEST_F(RelaysTest, Row79_AHandOverIsImmediateAndSendsNothingAgain) {
   for (int i = 0; i < 500; ++i) put(std::to_string(i), std::to_string(i % 20));
   auto first = start();
   ASSERT_TRUE(eventually([&] { return deliveries.distinct() > 0; }));
@@ -82,7 +141,7 @@ TEST_F(RelaysTest, AHandOverIsImmediateAndSendsNothingAgain) {
   EXPECT_EQ(0, deliveries.out_of_order());
 }
 
-TEST_F(RelaysTest, SharesChangeHandsUnderLoadWithoutADoubleOrAMixUp) {
+TEST_F(RelaysTest, Row79_SharesChangeHandsUnderLoadWithoutADoubleOrAMixUp) {
   std::jthread writing([&](const std::stop_token& stop) {
     Sql sql(url);
     for (int number = 0; !stop.stop_requested();) {

@@ -39,7 +39,7 @@ class UndeliveredTest : public PostgresTest {
   const Undelivered dead{.key = k, .standing = Standing::dead, .attempts = 12};
 };
 
-TEST_F(UndeliveredTest, AnOldTermChangesNothing) {
+TEST_F(UndeliveredTest, Row73_AnOldTermChangesNothing) {
   for (const char* name : {"a", "b", "c"}) put(name);
   Reader zombie(*store);
   pass(zombie, {retrying, blocked});

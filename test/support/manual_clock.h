@@ -11,7 +11,7 @@ class ManualClock final : public Clock {
  public:
   Time now() const override {
     const std::lock_guard lock(mutex_);
-    return Time(std::chrono::sys_days(std::chrono::year(2026) / 2 / 19)) + elapsed_ + suspended_;
+    return Time(std::chrono::sys_days(std::chrono::year(2026) / 2 / 19)) + elapsed_ + suspended_ + set_;
   }
   Steady steady() const override {
     const std::lock_guard lock(mutex_);
@@ -30,11 +30,17 @@ class ManualClock final : public Clock {
     const std::lock_guard lock(mutex_);
     suspended_ += by;
   }
+  // Somebody sets the wall clock.
+  void set(std::chrono::microseconds by) {
+    const std::lock_guard lock(mutex_);
+    set_ += by;
+  }
 
  private:
   mutable std::mutex mutex_;
   std::chrono::microseconds elapsed_{0};
   std::chrono::microseconds suspended_{0};
+  std::chrono::microseconds set_{0};
 };
 
 }  // namespace waybill

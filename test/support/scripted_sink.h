@@ -17,13 +17,16 @@ class ScriptedSink final : public Sink {
   struct Script {
     std::map<std::string, std::deque<Outcome::Kind>> next;  // payload -> outcomes of its next attempts, then delivered
     bool answers = true;                                    // false: keeps everything under way
-    bool away = false;                                      // true: unavailable
+    bool away = false;                                      // true: unavailable,
+    std::string away_because = "away";                      // for this reason
     std::set<std::string> stuck;                            // payloads that get no answer
     std::set<std::string> poison;                           // payloads that set `poisoned`, then nothing answers
     bool poisoned = false;
     std::size_t in_flight_max = 1000;
     std::vector<std::string> delivered;  // in order
     std::vector<std::string> attempted;  // in order
+    std::vector<EventId> attempted_ids;  // in order
+    int probes = 0;
     std::size_t most_under_way = 0;
     bool closed = false;
     Steady close_by{};
@@ -34,6 +37,7 @@ class ScriptedSink final : public Sink {
   void submit(const EventView& event, std::uint64_t ticket) override {
     taken_.push_back({std::string(event.payload), ticket});
     script_.attempted.push_back(taken_.back().name);
+    script_.attempted_ids.push_back(event.id);
     if (script_.poison.contains(taken_.back().name)) script_.poisoned = true;
     script_.most_under_way = std::max(script_.most_under_way, taken_.size());
   }
@@ -50,7 +54,8 @@ class ScriptedSink final : public Sink {
   std::size_t in_flight_max() const override { return script_.in_flight_max; }
 
   Outcome probe(Steady /*deadline*/) override {
-    return script_.away ? Outcome{0, Outcome::Kind::unavailable, "away"} : Outcome{};
+    ++script_.probes;
+    return script_.away ? Outcome{0, Outcome::Kind::unavailable, script_.away_because} : Outcome{};
   }
 
   void close(Steady deadline) override {
@@ -66,7 +71,7 @@ class ScriptedSink final : public Sink {
   };
 
   Outcome answer(const Taken& taken) {
-    if (script_.away) return {taken.ticket, Outcome::Kind::unavailable, "away"};
+    if (script_.away) return {taken.ticket, Outcome::Kind::unavailable, script_.away_because};
     auto kind = Outcome::Kind::delivered;
     if (auto& next = script_.next[taken.name]; !next.empty()) {
       kind = next.front();

@@ -57,8 +57,24 @@ bool gone(pid_t pid) {
 
 TmpPostgres::TmpPostgres(bool durable, std::vector<std::string> settings)
     : durable_(durable), settings_(std::move(settings)), folder_("postgres"), port_(free_port()) {
+  init();
+  start();
+}
+
+void TmpPostgres::init() {
   run_command({binaries() + "initdb", "-D", folder_.path() + "/data", "-U", "postgres", "-A", "trust", "--no-sync",
                "-E", "UTF8", "--locale=C"},
+              "postgres");
+}
+
+TmpPostgres::TmpPostgres(Upgrade upgrade) : durable_(false), folder_("postgres"), port_(free_port()) {
+  init();
+  upgrade.of.stop();
+  const std::string programs = binaries();
+  run_command({"sh", "-c",
+               "cd " + folder_.path() + " && " + programs + "pg_upgrade -U postgres -b " + programs + " -B " +
+                   programs + " -d " + upgrade.of.folder_.path() + "/data -D " + folder_.path() + "/data -p " +
+                   std::to_string(upgrade.of.port_) + " -P " + std::to_string(port_) + " 2>&1"},
               "postgres");
   start();
 }
@@ -155,9 +171,14 @@ void TmpPostgres::stop_wal_writer() {
   }
 }
 
-void TmpPostgres::restart() {
+void TmpPostgres::stop() {
   server_->signal(SIGINT);
   server_->wait();
+  server_.reset();
+}
+
+void TmpPostgres::restart() {
+  stop();
   start();
 }
 

@@ -20,8 +20,13 @@ class TmpPostgres {
   struct Backup {
     const TmpPostgres& of;
   };
+  // A new server that has taken over another one's databases by pg_upgrade. The other is stopped; start() it.
+  struct Upgrade {
+    TmpPostgres& of;
+  };
   explicit TmpPostgres(Standby standby);
   explicit TmpPostgres(Backup backup);
+  explicit TmpPostgres(Upgrade upgrade);
   ~TmpPostgres();
 
   // Where a program that comes with the server is.
@@ -41,10 +46,12 @@ class TmpPostgres {
   // in memory, to be lost by a crash(). Until the next start().
   void stop_wal_writer();
   void start();
-  // A clean, fast restart.
+  // A clean, fast end, and start.
+  void stop();
   void restart();
 
  private:
+  void init();
   void copy(const TmpPostgres& other, const std::string& as);
 
   const bool durable_;

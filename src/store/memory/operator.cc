@@ -92,12 +92,15 @@ class MemoryOperator final : public Operator {
         if (matches(filter, place.first, row, event_of(*tables_, seq)) && !visit(row)) return;
   }
 
-  // An event that was touched by this operation before is not touched again.
+  // An event that was touched by this operation before is not touched again; nor is what has died since it began: it
+  // may have been touched by another one in between.
   template <typename Touch>
   std::int64_t change(const Operation& operation, const UndeliveredFilter& filter, int most, const Touch& touch) {
     std::int64_t touched = 0;
+    const Time began = began_at(operation);
     each(filter, [&](UndeliveredRow& row) {
-      if (row.operation == operation.id || (row.row.standing != Standing::dead && row.row.standing != Standing::held))
+      if (row.operation == operation.id || row.since > began ||
+          (row.row.standing != Standing::dead && row.row.standing != Standing::held))
         return true;
       touch(row);
       row.operation = operation.id;
@@ -107,6 +110,12 @@ class MemoryOperator final : public Operator {
       if (view.id == operation.id) view.events += touched;
     ++tables_->destinations[filter.destination].changes;
     return touched;
+  }
+
+  Time began_at(const Operation& operation) const {
+    for (const OperationView& view : tables_->operations)
+      if (view.id == operation.id) return view.at;
+    return tables_->clock.now();
   }
 
   OperationView& record(const Operation& operation, const std::string& kind, const std::string& destination,

@@ -178,8 +178,11 @@ class SqliteOperator final : public Operator {
   std::vector<std::int64_t> find(const Operation& operation, const UndeliveredFilter& filter, int most) {
     std::vector<std::int64_t> found;
     if (most <= 0) return found;
-    const std::string condition =
-        fmt::format("standing IN ('dead', 'held') AND operation <> '{}'", operation.id.to_string());
+    // What has died since the operation began may have been changed by it, and then by another one.
+    const std::string condition = fmt::format(
+        "standing IN ('dead', 'held') AND operation <> '{0}' AND "
+        "since <= coalesce((SELECT at FROM operation WHERE id = '{0}'), since)",
+        operation.id.to_string());
     each_undelivered(state_, finder_, filter, condition, false, [&](const UndeliveredRow& row) {
       found.push_back(row.row.seq);
       return std::ssize(found) < most;

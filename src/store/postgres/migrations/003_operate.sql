@@ -45,7 +45,8 @@ BEGIN
   PERFORM pg_notify('{schema}_leases', '');
 END $$;
 
--- Locks undelivered events that this operation may change, oldest first; returns where they are. What a relay is writing is passed over.
+-- Locks undelivered events that this operation may change, oldest first; returns where they are. What a relay is writing is passed
+-- over; so is what this operation has changed, and what has died since it began: others may have sent that on its way since.
 CREATE FUNCTION {schema}.lock_undelivered(
   destination text, operation uuid, standings text[], ids uuid[], topic text, type text, tenant text,
   aggregate_type text, aggregate_id text, key text, error text, since timestamptz, until timestamptz, before_seq bigint,
@@ -54,7 +55,8 @@ RETURNS SETOF tid LANGUAGE sql VOLATILE AS $$
   SELECT u.ctid
   FROM {schema}.undelivered u
   WHERE u.destination = $1 AND u.standing IN ('dead', 'held') AND ($3 IS NULL OR u.standing = ANY ($3))
-    AND u.operation IS DISTINCT FROM $2 AND ($4 IS NULL OR u.id = ANY ($4))
+    AND u.operation IS DISTINCT FROM $2 AND u.since <= (SELECT o.at FROM {schema}.operation o WHERE o.id = $2)
+    AND ($4 IS NULL OR u.id = ANY ($4))
     AND ($11 IS NULL OR u.error LIKE {schema}.like_pattern($11))
     AND ($12 IS NULL OR u.since >= $12) AND ($13 IS NULL OR u.since < $13) AND ($14 IS NULL OR u.seq < $14)
     AND (coalesce($5, $6, $7, $8, $9, $10) IS NULL OR EXISTS (
