@@ -1,4 +1,4 @@
-// Undelivered events in PostgreSQL: under the fence of their settlement, kept when they die, and what a rewind meets.
+// Undelivered events in PostgreSQL: under the fence of their settlement, and kept when they die.
 
 #include <future>
 
@@ -155,26 +155,6 @@ TEST_F(UndeliveredTest, AnEventThatIsGoneIsNotPassedOverInSilence) {
   pass(reader, {retrying});
   empty_log();
   EXPECT_THROW(reader.fetched(k), Error);
-}
-
-TEST_F(UndeliveredTest, AfterARewindWhatHasEndedIsReplacedAndWhatWaitsStays) {
-  for (const char* name : {"a", "b", "c"}) put(name);
-  {
-    Reader reader(*store);
-    pass(reader, {dead,
-                  {.key = k, .blocks = true, .attempts = 3, .wait = 1h, .error = "no"},
-                  {.standing = Standing::dismissed}});
-    store->operate()->rewind({.id = EventId::make()}, "out", {}, false);
-    silence(reader);
-  }
-  Reader reader(*store);
-  ASSERT_EQ("abc", reader.names());
-  ASSERT_THAT(reader.pass(0, {{.seq = 1, .key = k, .standing = Standing::blocked, .blocks = true},
-                              {.seq = 2, .key = k, .standing = Standing::blocked, .blocks = true},
-                              {.seq = 3, .attempts = 1}}),
-              IsEmpty());
-  EXPECT_EQ("1 blocked 0, 2 retrying 3, 3 retrying 1; 0", rows());
-  EXPECT_EQ("no", app("SELECT error FROM waybill.undelivered WHERE seq = 2"));
 }
 
 // What a destination says may be anything, and must not break the settlement.
