@@ -158,7 +158,7 @@ std::size_t Carrier::step() {
     done += move_events();
     if (session_) done += return_finished_lanes();
   } catch (const Error& error) {
-    if (error.remedy() == Remedy::fix_config) throw;
+    if (!mends_itself(error)) throw;
     drop_connection(error);
   }
   tally_.show(breaker_, context_.clock);
