@@ -17,7 +17,7 @@ TEST_P(StoreSuite, AnOlderOperationTouchesNothingAgain) {
   Worker relay = handed_over(first);
   std::int32_t shard = 0;
   for (const Operation& operation : {older, younger}) {
-    EXPECT_EQ(1, desk->redrive(operation, filter, 0, 10));
+    EXPECT_EQ(1, desk->redrive(operation, filter, 10));
     relay = handed_over(relay);
     shard = found(relay).lease.shard;
     const Wanted wanted{.shard = shard, .key = k, .events_max = 10};
@@ -27,8 +27,8 @@ TEST_P(StoreSuite, AnOlderOperationTouchesNothingAgain) {
     settlement.undelivered[0].blocks = false;
     relay.session->exchange(std::span(&settlement, 1), {});
   }
-  EXPECT_EQ(0, desk->redrive(older, filter, 0, 10));
-  EXPECT_EQ(0, desk->redrive(younger, filter, 0, 10));
+  EXPECT_EQ(0, desk->redrive(older, filter, 10));
+  EXPECT_EQ(0, desk->redrive(younger, filter, 10));
   EXPECT_EQ(1, desk->dismiss({.id = EventId::make()}, filter, 10));
 }
 

@@ -2,6 +2,9 @@
 
 #include <future>
 
+#include "waybill/relay.h"
+#include "waybill/sink.h"
+
 #include "postgres/postgres_fixture.h"
 
 namespace waybill {
@@ -155,6 +158,42 @@ TEST_F(UndeliveredTest, AnEventThatIsGoneIsNotPassedOverInSilence) {
   pass(reader, {retrying});
   empty_log();
   EXPECT_THROW(reader.fetched(k), Error);
+}
+
+// A timestamp reaches to the year 294276, and to infinity; a clock of ours to the year 9999, or only 292 years from
+// now.
+TEST_F(UndeliveredTest, TimesBeyondOurClocksAreAsGoodAsTheirEnds) {
+  app("INSERT INTO waybill.event (topic, payload, not_before, expires_at, occurred_at) VALUES "
+      "('t', '\"a\"', 'infinity', 'infinity', '-infinity'), ('t', '\"b\"', '290000-01-01', '290000-01-01', '4000-01-01 "
+      "BC'),"
+      "('t', '\"c\"', '-infinity', NULL, 'infinity'), ('t', '\"d\"', NULL, '-infinity', '2500-01-01')");
+  const auto listed = store->inspector()->list({}).events;
+  ASSERT_THAT(listed, SizeIs(4));
+  const Time end = std::chrono::sys_days(std::chrono::year(9999) / 12 / 31);
+  const Time beginning = std::chrono::sys_days(std::chrono::year(1) / 1 / 1);
+  for (const std::size_t late : {2U, 3U}) {
+    EXPECT_EQ(end, listed[late].not_before);
+    EXPECT_EQ(end, listed[late].expires_at);
+    EXPECT_EQ(beginning, listed[late].occurred_at);
+  }
+  EXPECT_EQ(beginning, listed[1].not_before);
+  EXPECT_EQ(Time(std::chrono::sys_days(std::chrono::year(2500) / 1 / 1)), listed[0].occurred_at);
+
+  std::vector<std::string> sent;
+  std::stop_source stop;
+  Relay relay(*store, {.name = "test"});
+  relay.add({.name = "out"}, sink_from([&](const EventView& event) {
+              sent.emplace_back(event.payload);
+              return Outcome::Kind::delivered;
+            }));
+  std::jthread running([&] { relay.run(stop.get_token()); });
+  EXPECT_TRUE(eventually([&] { return app("SELECT count(*) FROM waybill.undelivered") == "3"; }, 30s));
+  stop.request_stop();
+  running.join();
+  EXPECT_THAT(sent, ElementsAre("\"c\""));
+  EXPECT_EQ("scheduled scheduled expired",
+            app("SELECT string_agg(standing, ' ' ORDER BY seq) FROM waybill.undelivered"));
+  EXPECT_EQ(2, app.number("SELECT count(*) FROM waybill.undelivered WHERE due > clock_timestamp() + interval '1 day'"));
 }
 
 // What a destination says may be anything, and must not break the settlement.
