@@ -408,7 +408,7 @@ class Inspector {
 };
 
 // What a person does, for the record. Repeated under the same id, an operation goes on where it stopped and touches
-// nothing twice, and nothing that has died since it began.
+// nothing twice: it is about what was dead or held when it was begun, and nothing that has died since.
 struct Operation {
   EventId id{};
   std::string by{};
@@ -440,7 +440,8 @@ class Operator {
   virtual std::int64_t count(const UndeliveredFilter& filter) = 0;
 
   // Dead and held events of the filter, `most` of them at most, are tried again from now on, as if for the first time.
-  // Returns how many; 0: the operation is complete.
+  // Returns how many; 0: the operation is complete. What somebody else is writing is left for last, and then waited
+  // for.
   virtual std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
   // Dead and held events of the filter need not go. Returns as redrive().
   virtual std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
@@ -449,7 +450,8 @@ class Operator {
                     const Edit& edit) = 0;
 
   virtual void pause(const Operation& operation, const std::string& destination, bool paused) = 0;
-  // Returns how many events will be published again, about. `dry`: only that.
+  // Returns how many events will be published again, about; none, if it has not come to that place yet. They go as if
+  // for the first time: none of them is undelivered any more. `dry`: only that count.
   virtual Count rewind(const Operation& operation, const std::string& destination, const RewindTo& to, bool dry) = 0;
   // A destination that no configuration names any more holds the log back no longer. Error(fix_input) while a relay
   // serves it. Returns how many events it would still have been sent.

@@ -159,7 +159,7 @@ std::size_t Carrier::step() {
     if (breaker_.open()) park();
     if (session_) done += return_finished_lanes();
   } catch (const Error& error) {
-    if (error.remedy() == Remedy::fix_config) throw;
+    if (!mends_itself(error)) throw;
     drop_connection(error);
   }
   tally_.show(breaker_, context_.clock);

@@ -50,7 +50,7 @@ std::size_t Keeper::turn() {
 }
 
 void Keeper::drop_connection(const Error& error, Steady now) {
-  if (error.remedy() == Remedy::fix_config) throw error;
+  if (!mends_itself(error)) throw error;
   outage_.failed(error, now);
   vitals_.store_away();
   membership_.reset();

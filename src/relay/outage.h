@@ -8,6 +8,12 @@
 
 namespace waybill {
 
+// May the same work if it is only tried again? What the store refuses for what it says (fix_input) is refused again,
+// and each time everything under way would be sent once more.
+inline bool mends_itself(const Error& error) {
+  return error.remedy() == Remedy::retry || error.remedy() == Remedy::unknown;
+}
+
 // The store is away, as one connection sees it: when to try again, at growing intervals with jitter, and what to say
 // about it: one line when it begins and one when it is over, however many tries lie in between. A connection that was
 // made ends no outage; one that has done some work does. Not thread-safe.

@@ -384,6 +384,22 @@ TEST(RelayOnThreads, WhenOneDestinationFailsTheOthersAreSettled) {
   EXPECT_EQ(0, pending());
 }
 
+// What the store does not take it will never take: to try for ever would send the same events for ever.
+TEST(RelayOnThreads, ASettlementThatIsRefusedForWhatItSaysEndsTheRelay) {
+  const auto memory = memory_store({.shards = 1});
+  enqueue(*memory, 1);
+  WrappedStore store(*memory);
+  ScriptedSink::Script script;
+  Relay relay(store, {.name = "test"});
+  relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+  store.around([&](const StoreCall& call, const std::function<void()>& run) {
+    if (call.name == "exchange" && !script.delivered.empty()) throw Error(Remedy::fix_input, "no such character");
+    run();
+  });
+  EXPECT_THROW(relay.run({}), Error);
+  EXPECT_EQ(1U, script.delivered.size());
+}
+
 // While the store is away there is nothing to be settled: a stop need not wait for it.
 TEST(RelayOnThreads, AStopWhileTheStoreIsAwayDoesNotWait) {
   const auto memory = memory_store({.shards = 4});

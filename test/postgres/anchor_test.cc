@@ -263,6 +263,49 @@ TEST_F(AnchorTest, ACloneInTheSameClusterSendsNothingByItself) {
   expect_nothing_lost(*clone, {});
 }
 
+// Somebody holds a transaction open in which he has written: anchor gives way again and again, and then up, so that the
+// others' writes never wait for it.
+TEST_F(AnchorTest, ALogInUseIsLeftAloneAndNobodyWaits) {
+  make_history();
+  const std::string copy_url = restored_on(young_server());
+  const auto copy = postgres_store({.url = copy_url});
+  Sql holder(copy_url + "?application_name=holder");
+  holder("BEGIN");
+  put(holder, "open");
+  auto anchoring = std::async(std::launch::async, [&]() -> std::string {
+    try {
+      copy->upkeep()->anchor({.id = EventId::make()}, false);
+      return "anchored";
+    } catch (const Error& error) {
+      EXPECT_EQ(Remedy::retry, error.remedy());
+      return error.what();
+    }
+  });
+  Sql there(copy_url);
+  there("SET lock_timeout = '3s'");
+  while (anchoring.wait_for(10ms) != std::future_status::ready) put(there, "x");
+  EXPECT_THAT(anchoring.get(), HasSubstr("in use by process " + holder("SELECT pg_backend_pid()") + " (holder)"));
+  holder("COMMIT");
+  EXPECT_TRUE(copy->upkeep()->anchor({.id = EventId::make()}, false).needed);
+}
+
+// Both lock destinations before leases.
+TEST_F(AnchorTest, AnOperationUnderWayIsWaitedForAndNotKilled) {
+  make_history();
+  const std::string copy_url = restored_on(young_server());
+  const auto copy = postgres_store({.url = copy_url});
+  Sql person(copy_url);
+  person("BEGIN; SELECT waybill.pause('out')");
+  auto anchoring =
+      std::async(std::launch::async, [&] { return copy->upkeep()->anchor({.id = EventId::make()}, false).needed; });
+  Sql there(copy_url);
+  ASSERT_TRUE(
+      eventually([&] { return there("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'") != "0"; }));
+  EXPECT_EQ("", person.refusal("SELECT 1 FROM waybill.lease FOR UPDATE"));
+  person("COMMIT");
+  EXPECT_TRUE(anchoring.get());
+}
+
 // --- Copies of the whole server
 
 class PromotionTest : public AnchorTest {

@@ -175,6 +175,30 @@ TEST_F(CleanTest, Row82_WhatCommitsWhileTheLockIsWaitedForIsNotLost) {
   EXPECT_EQ(11, app.number("SELECT count(*) FROM waybill.event"));
 }
 
+// What was looked at before the slot was locked still holds under the lock, or the slot stays.
+TEST_F(CleanTest, WhatWasNotArchivedStays) {
+  put("a");
+  publish();
+  grow_old();
+  Sql late(url);
+  begin_late(late, far_slot());
+  const std::string archived = app("SELECT pg_current_snapshot()");
+  late("COMMIT");
+  publish();
+  grow_old();
+  const auto empty = [&](const std::string& seen) {
+    return app("SELECT waybill.empty_slot(" + far_slot() + "::smallint, interval '7 days', " + seen + ")");
+  };
+  EXPECT_EQ("changed", empty('\'' + archived + '\'')) << "it was open then";
+  put("b");
+  publish();
+  app("UPDATE waybill.event SET created_at = created_at - interval '8 days', slot = " + far_slot() +
+      " WHERE created_at > clock_timestamp() - interval '1 day'");
+  EXPECT_EQ("changed", empty("'3:3:'"));
+  EXPECT_EQ(3, app.number("SELECT count(*) FROM waybill.event"));
+  EXPECT_EQ("emptied", empty("NULL"));
+}
+
 TEST_F(CleanTest, OnlyReadCommittedWillDo) {
   EXPECT_EQ("25000",
             app.refusal("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT waybill.empty_slot(1::smallint, '1 d')"));
@@ -379,7 +403,7 @@ TEST_F(CleanTest, ARelayMayCleanAndMayNotEmptyTheLogOtherwise) {
   };
   Sql relay(server.url(database, "only_relay"));
   EXPECT_EQ("42501", relay.refusal("TRUNCATE waybill.event_1"));
-  EXPECT_EQ("needed", relay("SELECT waybill.empty_slot(" + far_slot(0) + "::smallint, '0 s')"));
+  EXPECT_EQ("needed", relay("SELECT waybill.empty_slot(" + far_slot(0) + "::smallint, '1 h')"));
   EXPECT_EQ("42501", relay.refusal("SELECT waybill.anchor(false)"));
   grow_old();
   EXPECT_THROW(as("only_reader")->clean({}), Error);
@@ -415,13 +439,17 @@ TEST_F(ArchiveTest, HasEveryEventAsALine) {
       "\"x\\\\n\"]\\r\\n}', '{\"b\":2}')");
   app("INSERT INTO waybill.event (topic, key, payload_bytes) VALUES ('u', 'k', decode(repeat('ff00', 100), 'hex'))");
   for (int i = 0; i < 2'500; ++i) put("x");
+  // More than is read at once, though they are few.
+  app("INSERT INTO waybill.event (topic, key, payload) SELECT 't', 'k', to_json(repeat('y', 700000)) FROM "
+      "generate_series(1, 20)");
   publish();
   grow_old();
-  EXPECT_EQ(2'502, clean(folder.path()).events.value);
+  EXPECT_EQ(2'522, clean(folder.path()).events.value);
   EXPECT_EQ("", log());
-  ASSERT_THAT(files(), ElementsAre("waybill-0000000000000001-0000000000002502.jsonl"));
+  ASSERT_THAT(files(), ElementsAre("waybill-0000000000000001-0000000000002522.jsonl"));
   const auto archived = lines(files().front());
-  ASSERT_THAT(archived, SizeIs(2'502));
+  ASSERT_THAT(archived, SizeIs(2'522));
+  for (std::size_t i = 0; i < archived.size(); ++i) ASSERT_EQ(i + 1, archived[i]["seq"].get<std::size_t>());
   EXPECT_EQ("{\"a\":[1,\"x\\n\"]}", archived[0]["payload"].dump());
   EXPECT_EQ(2, archived[0]["metadata"]["b"]);
   EXPECT_EQ("u", archived[1]["topic"]);
@@ -462,6 +490,35 @@ TEST_F(ArchiveTest, AStopInTheMiddleLeavesEverythingAsItWas) {
   EXPECT_THAT(files(), IsEmpty());
   EXPECT_EQ(3'000, app.number("SELECT count(*) FROM waybill.event"));
   EXPECT_EQ(3'000, clean(folder.path()).events.value);
+}
+
+// A pipe that nobody reads yet: as an archive that takes very long to write.
+TEST_F(ArchiveTest, NobodyWaitsWhileItIsWritten) {
+  put("a");
+  publish();
+  grow_old();
+  const std::string pipe = folder.path() + "/waybill-0000000000000001-0000000000000001.jsonl.part";
+  ASSERT_EQ(0, ::mkfifo(pipe.c_str(), 0600));
+  auto cleaning = std::async(std::launch::async, [&] { EXPECT_THROW(clean(folder.path()), Error); });
+  ASSERT_TRUE(eventually(
+      [&] {
+        return app("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waybill upkeep' AND "
+                   "state = 'idle in transaction' AND query LIKE '%pg_current_snapshot%'") == "1";
+      },
+      30s));
+  app("SET lock_timeout = '5s'");
+  EXPECT_EQ("", app.refusal("INSERT INTO waybill.event (topic, key, payload, slot) VALUES ('t', 'k', '\"b\"', " +
+                            far_slot() + ")"));
+  EXPECT_EQ("", app.refusal("SELECT waybill.pause('out')"));
+  EXPECT_EQ("0", app("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waybill upkeep' AND "
+                     "backend_xid IS NOT NULL"))
+      << "nor does it keep anything from being vacuumed";
+  {
+    std::ifstream reader(pipe);
+    for (std::string line; std::getline(reader, line);) EXPECT_THAT(line, HasSubstr("\"a\""));
+  }
+  cleaning.wait();
+  EXPECT_EQ("ab", log());
 }
 
 TEST_F(ArchiveTest, AFolderThatCannotBeWrittenToKeepsTheLogAsItIs) {

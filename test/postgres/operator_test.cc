@@ -1,5 +1,6 @@
 // What people do: by the program or from psql, beside relays and beside each other.
 
+#include <future>
 #include <thread>
 
 #include "base/waker.h"
@@ -88,6 +89,23 @@ TEST_F(OperatorTest, Row81_WhatARelayIsWritingIsNotWaitedFor) {
   EXPECT_EQ(2, desk->redrive(operation, all, 10));
   relay("COMMIT");
   EXPECT_EQ(1, desk->redrive(operation, all, 10));
+}
+
+// To return 0 would mean that all is done.
+TEST_F(OperatorTest, WhereOnlyWhatSomebodyIsWritingIsLeftItIsWaitedFor) {
+  kill(1);
+  Sql other = connect();
+  other("BEGIN; UPDATE waybill.undelivered SET attempts = 1");
+  auto redriven =
+      std::async(std::launch::async, [&] { return store->operate()->redrive({.id = EventId::make()}, all, 10); });
+  EXPECT_TRUE(eventually([&] {
+    return redriven.wait_for(0s) == std::future_status::ready ||
+           app("SELECT count(*) FROM pg_stat_activity WHERE application_name = 'waybill operator' AND wait_event_type "
+               "= "
+               "'Lock'") == "1";
+  }));
+  other("COMMIT");
+  EXPECT_EQ(1, redriven.get());
 }
 
 TEST_F(OperatorTest, AFilterTouchesNothingElse) {

@@ -1,4 +1,4 @@
-// Who may do what: three roles, and functions that nobody can turn against their owner.
+// Who may do what: four roles, and functions that nobody can turn against their owner.
 
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -71,6 +71,63 @@ TEST_F(RightsTest, RelayCanRunARelayAndCannotTouchEvents) {
   EXPECT_EQ(denied, user.refusal("CREATE TABLE waybill.mine (n int)"));
 }
 
+TEST_F(RightsTest, RelayCannotForgeAPayloadNorCleanWhatIsYoung) {
+  Sql user(user_with("relay"));
+  for (const char* column : {"payload", "payload_bytes", "headers", "redrives"})
+    EXPECT_EQ(denied, user.refusal(std::string("UPDATE waybill.undelivered SET ") + column + " = NULL")) << column;
+  EXPECT_EQ(denied, user.refusal("INSERT INTO waybill.undelivered (destination, payload) VALUES ('out', '1')"));
+  for (const char* ages : {"'0', '90 d', '90 d'", "'7 d', '59 min', '90 d'", "'7 d', '90 d', '1 s'"})
+    EXPECT_EQ(denied, user.refusal(std::string("SELECT waybill.sweep(") + ages + ", 1, false)")) << ages;
+  EXPECT_EQ(denied, user.refusal("SELECT waybill.empty_slot(1::smallint, '0 s')"));
+  EXPECT_EQ("", user.refusal("SELECT waybill.sweep('1 h', '1 h', '1 h', 1, false)"));
+  EXPECT_EQ("", Sql(user_with("operator")).refusal("SELECT waybill.sweep('0', '0', '0', 1, false)"));
+}
+
+TEST_F(RightsTest, NobodyCleansAwayWhatPeopleHaveJustDone) {
+  Reader(*store).leave();
+  app("SELECT waybill.pause('out'); SELECT waybill.sweep('0', '0', '0', 100, false)");
+  EXPECT_EQ(1, app.number("SELECT count(*) FROM waybill.operation"));
+}
+
+// Who may write what, all of it. Everybody but waybill_enqueue may read everything.
+TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
+  EXPECT_THAT(
+      app.column(
+          "SELECT grantee || ': ' || string_agg(what, ', ' ORDER BY what COLLATE \"C\") FROM ("
+          "SELECT grantee, table_name || ' ' || string_agg(privilege_type, ' ' ORDER BY privilege_type) AS what "
+          "FROM information_schema.table_privileges WHERE table_schema = 'waybill' AND grantee LIKE 'waybill%' AND "
+          "privilege_type <> 'SELECT' AND table_name NOT LIKE '%outbox%' GROUP BY grantee, table_name) w "
+          "GROUP BY grantee ORDER BY grantee"),
+      testing::ElementsAre(
+          "waybill_relay: attempt INSERT, cursor INSERT, destination INSERT, kept INSERT, lease INSERT, "
+          "relay DELETE INSERT UPDATE, undelivered DELETE"));
+  EXPECT_THAT(
+      app.column(
+          "SELECT grantee || ' ' || table_name || ' ' || privilege_type || ': ' || string_agg(column_name, ' ' ORDER "
+          "BY "
+          "column_name COLLATE \"C\") FROM information_schema.column_privileges c WHERE table_schema = 'waybill' AND "
+          "grantee LIKE 'waybill%' AND privilege_type <> 'SELECT' AND table_name NOT LIKE '%outbox%' AND NOT EXISTS ("
+          "SELECT FROM information_schema.table_privileges t WHERE t.table_schema = c.table_schema AND t.table_name = "
+          "c.table_name AND t.grantee = c.grantee AND t.privilege_type = c.privilege_type) "
+          "GROUP BY grantee, table_name, privilege_type ORDER BY 1"),
+      testing::ElementsAre(
+          "waybill_enqueue event INSERT: aggregate_id aggregate_type attempts_max content_type dedup_key expires_at "
+          "headers id key metadata not_before occurred_at payload payload_bytes routing_key schema_id schema_version "
+          "tenant topic type version",
+          "waybill_relay lease UPDATE: crashes cursor owner since term",
+          "waybill_relay undelivered INSERT: attempts blocks crashes destination due error id key sending seq shard "
+          "slot standing",
+          "waybill_relay undelivered UPDATE: attempts blocks crashes due error key sending since standing"));
+  EXPECT_THAT(
+      app.column("SELECT r.rolname || ': ' || string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p CROSS JOIN "
+                 "LATERAL aclexplode(p.proacl) a JOIN pg_roles r ON r.oid = a.grantee WHERE p.pronamespace = "
+                 "'waybill'::regnamespace AND r.rolname LIKE 'waybill%' GROUP BY r.rolname ORDER BY 1"),
+      testing::ElementsAre("waybill_enqueue: enqueue first_id new_id",
+                           "waybill_operator: dismiss edit empty_slot flush forget keep note_timeline pause "
+                           "redrive resume rewind sweep",
+                           "waybill_reader: flush", "waybill_relay: empty_slot flush keep note_timeline sweep"));
+}
+
 TEST_F(RightsTest, WhoMayReadTheLogCanFollowIt) {
   put("a");
   for (const char* role : {"relay", "operator", "reader"}) {
@@ -97,6 +154,8 @@ TEST_F(RightsTest, ReaderReadsAndWritesNothing) {
     EXPECT_EQ(denied, user.refusal("TRUNCATE waybill." + table)) << table;
   }
   EXPECT_EQ(denied, user.refusal("UPDATE waybill.lease SET term = 1"));
+  EXPECT_EQ(denied, user.refusal("UPDATE waybill.identity SET one = true")) << "by its xmin anchor tells a dump";
+  EXPECT_EQ(denied, user.refusal("SELECT FROM waybill.identity FOR KEY SHARE"));
   EXPECT_EQ(denied, user.refusal("SELECT waybill.enqueue('t', '1')"));
   EXPECT_EQ(denied, user.refusal("SELECT nextval('waybill.event_seq_seq')"));
 }

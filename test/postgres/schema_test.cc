@@ -35,6 +35,17 @@ TEST_F(MigrateTest, AStoreThatIsNotMigratedSaysHow) {
   EXPECT_EQ(0, store->schema()->state().version);
 }
 
+TEST_F(MigrateTest, ADatabaseThatCannotHoldEveryTextIsRefused) {
+  for (const char* encoding : {"LATIN1", "SQL_ASCII"}) {
+    const std::string name = std::string("in_") + (encoding[0] == 'L' ? "latin1" : "ascii");
+    app("DROP DATABASE IF EXISTS " + name);
+    app("CREATE DATABASE " + name + " ENCODING '" + encoding + "' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0");
+    const auto other = postgres_store({.url = server.url(name)});
+    EXPECT_THAT(refusal(*other), HasSubstr(encoding));
+    EXPECT_THROW(other->schema()->migrate(), Error);
+  }
+}
+
 TEST_F(MigrateTest, ASecondTimeDoesNothing) {
   EXPECT_FALSE(store->schema()->migrate().empty());
   const std::string shape =

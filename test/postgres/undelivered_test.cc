@@ -1,6 +1,9 @@
-// Undelivered events in PostgreSQL: under the fence of their settlement, kept when they die, and what a rewind meets.
+// Undelivered events in PostgreSQL: under the fence of their settlement, and kept when they die.
 
 #include <future>
+
+#include "waybill/relay.h"
+#include "waybill/sink.h"
 
 #include "postgres/postgres_fixture.h"
 
@@ -157,24 +160,40 @@ TEST_F(UndeliveredTest, AnEventThatIsGoneIsNotPassedOverInSilence) {
   EXPECT_THROW(reader.fetched(k), Error);
 }
 
-TEST_F(UndeliveredTest, AfterARewindWhatHasEndedIsReplacedAndWhatWaitsStays) {
-  for (const char* name : {"a", "b", "c"}) put(name);
-  {
-    Reader reader(*store);
-    pass(reader, {dead,
-                  {.key = k, .blocks = true, .attempts = 3, .wait = 1h, .error = "no"},
-                  {.standing = Standing::dismissed}});
-    store->operate()->rewind({.id = EventId::make()}, "out", {}, false);
-    silence(reader);
+// A timestamp reaches to the year 294276, and to infinity; a clock of ours to the year 9999, or only 292 years from
+// now.
+TEST_F(UndeliveredTest, TimesBeyondOurClocksAreAsGoodAsTheirEnds) {
+  app("INSERT INTO waybill.event (topic, payload, not_before, expires_at, occurred_at) VALUES "
+      "('t', '\"a\"', 'infinity', 'infinity', '-infinity'), ('t', '\"b\"', '290000-01-01', '290000-01-01', '4000-01-01 "
+      "BC'),"
+      "('t', '\"c\"', '-infinity', NULL, 'infinity'), ('t', '\"d\"', NULL, '-infinity', '2500-01-01')");
+  const auto listed = store->inspector()->list({}).events;
+  ASSERT_THAT(listed, SizeIs(4));
+  const Time end = std::chrono::sys_days(std::chrono::year(9999) / 12 / 31);
+  const Time beginning = std::chrono::sys_days(std::chrono::year(1) / 1 / 1);
+  for (const std::size_t late : {2U, 3U}) {
+    EXPECT_EQ(end, listed[late].not_before);
+    EXPECT_EQ(end, listed[late].expires_at);
+    EXPECT_EQ(beginning, listed[late].occurred_at);
   }
-  Reader reader(*store);
-  ASSERT_EQ("abc", reader.names());
-  ASSERT_THAT(reader.pass(0, {{.seq = 1, .key = k, .standing = Standing::blocked, .blocks = true},
-                              {.seq = 2, .key = k, .standing = Standing::blocked, .blocks = true},
-                              {.seq = 3, .attempts = 1}}),
-              IsEmpty());
-  EXPECT_EQ("1 blocked 0, 2 retrying 3, 3 retrying 1; 0", rows());
-  EXPECT_EQ("no", app("SELECT error FROM waybill.undelivered WHERE seq = 2"));
+  EXPECT_EQ(beginning, listed[1].not_before);
+  EXPECT_EQ(Time(std::chrono::sys_days(std::chrono::year(2500) / 1 / 1)), listed[0].occurred_at);
+
+  std::vector<std::string> sent;
+  std::stop_source stop;
+  Relay relay(*store, {.name = "test"});
+  relay.add({.name = "out"}, sink_from([&](const EventView& event) {
+              sent.emplace_back(event.payload);
+              return Outcome::Kind::delivered;
+            }));
+  std::jthread running([&] { relay.run(stop.get_token()); });
+  EXPECT_TRUE(eventually([&] { return app("SELECT count(*) FROM waybill.undelivered") == "3"; }, 30s));
+  stop.request_stop();
+  running.join();
+  EXPECT_THAT(sent, ElementsAre("\"c\""));
+  EXPECT_EQ("scheduled scheduled expired",
+            app("SELECT string_agg(standing, ' ' ORDER BY seq) FROM waybill.undelivered"));
+  EXPECT_EQ(2, app.number("SELECT count(*) FROM waybill.undelivered WHERE due > clock_timestamp() + interval '1 day'"));
 }
 
 // What a destination says may be anything, and must not break the settlement.

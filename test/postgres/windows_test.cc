@@ -1,11 +1,13 @@
 // A window is what became visible between two snapshots, in the order of seq (design: "Reading a window").
 
+#include <atomic>
 #include <set>
 
 #include "waybill/relay.h"
 #include "waybill/sink.h"
 
 #include "postgres/postgres_fixture.h"
+#include "store/postgres/look.h"
 
 namespace waybill {
 namespace {
@@ -349,6 +351,38 @@ TEST_F(WindowsTest, AStartAtNowLeavesOutWhatWasCommittedAndNothingElse) {
   open("COMMIT");
   put("c");
   EXPECT_EQ("bc", reader.names());
+}
+
+// What look.cc takes for granted: read without a lock, a sequence shows up to 32 more than was drawn, and no more.
+TEST_F(WindowsTest, ASequenceIsNeverFurtherAheadThanIsAllowedFor) {
+  std::atomic<bool> stop = false;
+  std::vector<std::jthread> producers;
+  for (int i = 0; i < 3; ++i)
+    producers.emplace_back([&] {
+      Sql sql(url);
+      while (!stop) sql("SELECT nextval('waybill.event_seq_seq') FROM generate_series(1, 100)");
+    });
+  std::int64_t ahead = INT64_MIN;
+  for (const auto end = std::chrono::steady_clock::now() + 2s; std::chrono::steady_clock::now() < end;) {
+    const std::int64_t shown = app.number("SELECT last_value FROM waybill.event_seq_seq");
+    ahead = std::max(ahead, shown - app.number("SELECT nextval('waybill.event_seq_seq')"));
+  }
+  stop = true;
+  EXPECT_LT(ahead, 32);
+}
+
+// Whoever reads a sequence may see it 32 ahead of what was drawn: what is drawn later
+// is above what was read then, less that.
+TEST(Floors, LeaveRoomForASequenceThatShowsMoreThanWasDrawn) {
+  Floors floors;
+  floors.read(132);
+  floors.looked({.xmin = 50, .xmax = 50}, 1'000);
+  ASSERT_TRUE(floors.find(50));
+  EXPECT_LE(*floors.find(50), 100) << "101 may be drawn after 132 was read";
+  EXPECT_FALSE(floors.find(49)) << "from before the first look";
+  floors.looked({.xmin = 60, .xmax = 60}, 2'000);
+  EXPECT_LE(*floors.find(59), 100) << "began before the second look had ended";
+  EXPECT_GT(*floors.find(60), 900);
 }
 
 }  // namespace

@@ -110,7 +110,7 @@ class MemoryInspector final : public Inspector {
       if (place.second != event.shard) continue;
       EventAtDestination at{.destination = place.first, .state = "pending"};
       for (const Settled& settled : row.settled) {
-        if (settled.seq < event.seq) continue;
+        if (settled.seq < event.seq || row.seq() < event.seq) continue;
         at.state = "published";
         at.settled_at = settled.at;
         break;

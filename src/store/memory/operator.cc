@@ -49,6 +49,7 @@ class MemoryOperator final : public Operator {
 
   void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
     const std::lock_guard lock(tables_->mutex);
+    if (find(operation)) return;
     const auto edited = change(operation, {.destination = destination, .ids = {id}}, 1, [&](UndeliveredRow& row) {
       if (!row.edit) row.edit.emplace();
       if (edit.payload) row.edit->payload = edit.payload;
@@ -68,13 +69,45 @@ class MemoryOperator final : public Operator {
     record(operation, paused ? "pause" : "resume", destination);
   }
 
-  Count rewind(const Operation& /*operation*/, const std::string& /*destination*/, const RewindTo& /*to*/,
-               bool /*dry*/) override {
-    throw Error(Remedy::fix_config, "memory: there is nothing to rewind to");
+  Count rewind(const Operation& operation, const std::string& destination, const RewindTo& to, bool dry) override {
+    const std::lock_guard lock(tables_->mutex);
+    if (const OperationView* done = find(operation)) return {.value = done->events};
+    const std::int64_t first = first_to_send(to);
+    Count again;
+    for (LaneRow* lane : lanes_of(destination)) {
+      for (std::int64_t seq = first; seq <= lane->seq(); ++seq)
+        again.value += &lane_of(destination, seq) == lane ? 1 : 0;
+      if (dry || lane->seq() < first) continue;
+      lane->settled.push_back({.seq = first - 1, .at = tables_->clock.now()});
+      lane->undelivered.erase(lane->undelivered.lower_bound(first), lane->undelivered.end());
+    }
+    if (dry) return again;
+    for (auto& [place, lease] : tables_->leases)
+      if (place.first == destination) lease = {.term = lease.term + 1};
+    ++tables_->destinations[destination].changes;
+    record(operation, "rewind", destination).events = again.value;
+    return again;
   }
 
-  Count forget(const Operation& /*operation*/, const std::string& /*destination*/, bool /*dry*/) override {
-    throw Error(Remedy::fix_config, "memory: nothing is forgotten here");
+  Count forget(const Operation& operation, const std::string& destination, bool dry) override {
+    const std::lock_guard lock(tables_->mutex);
+    if (const OperationView* done = find(operation)) return {.value = done->events};
+    for (const auto& [id, relay] : tables_->relays)
+      if (tables_->alive(id) && std::count(relay.destinations.begin(), relay.destinations.end(), destination) > 0)
+        throw Error(Remedy::fix_input, fmt::format("a relay serves '{}'", destination));
+    Count left;
+    for (const LaneRow* lane : lanes_of(destination)) {
+      for (const auto& [seq, row] : lane->undelivered)
+        left.value += waits(row.row.standing) || row.row.standing == Standing::held ? 1 : 0;
+      for (std::int64_t seq = lane->seq() + 1; seq <= tables_->last_seq(); ++seq)
+        left.value += &lane_of(destination, seq) == lane ? 1 : 0;
+    }
+    if (dry) return left;
+    std::erase_if(tables_->lanes, [&](const auto& lane) { return lane.first.first == destination; });
+    std::erase_if(tables_->leases, [&](const auto& lease) { return lease.first.first == destination; });
+    tables_->destinations.erase(destination);
+    record(operation, "forget", destination).events = left.value;
+    return left;
   }
 
   std::vector<OperationView> history(int limit) override {
@@ -92,40 +125,56 @@ class MemoryOperator final : public Operator {
         if (matches(filter, place.first, row, event_of(*tables_, seq)) && !visit(row)) return;
   }
 
-  // An event that was touched by this operation before is not touched again; nor is what has died since it began: it
-  // may have been touched by another one in between.
+  // What has died since the operation was begun is not touched by it.
   template <typename Touch>
   std::int64_t change(const Operation& operation, const UndeliveredFilter& filter, int most, const Touch& touch) {
+    const std::int64_t begun = tables_->begun.try_emplace(operation.id, ++tables_->moments).first->second;
     std::int64_t touched = 0;
-    const Time began = began_at(operation);
     each(filter, [&](UndeliveredRow& row) {
-      if (row.operation == operation.id || row.since > began ||
-          (row.row.standing != Standing::dead && row.row.standing != Standing::held))
-        return true;
+      if (row.moment > begun || (row.row.standing != Standing::dead && row.row.standing != Standing::held)) return true;
       touch(row);
-      row.operation = operation.id;
       return ++touched < most;
     });
-    for (OperationView& view : tables_->operations)
-      if (view.id == operation.id) view.events += touched;
+    if (OperationView* view = find(operation)) view->events += touched;
     ++tables_->destinations[filter.destination].changes;
     return touched;
   }
 
-  Time began_at(const Operation& operation) const {
-    for (const OperationView& view : tables_->operations)
-      if (view.id == operation.id) return view.at;
-    return tables_->clock.now();
+  std::vector<LaneRow*> lanes_of(const std::string& destination) {
+    std::vector<LaneRow*> lanes;
+    for (auto& [place, lane] : tables_->lanes)
+      if (place.first == destination) lanes.push_back(&lane);
+    if (lanes.empty()) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
+    return lanes;
+  }
+
+  LaneRow& lane_of(const std::string& destination, std::int64_t seq) {
+    return tables_->lanes[{destination, event_of(*tables_, seq).shard}];
+  }
+
+  std::int64_t first_to_send(const RewindTo& to) const {
+    const auto wanted = [&](const StoredEvent& stored) {
+      return to.event ? stored.view.id == *to.event : !to.time || stored.view.created_at >= *to.time;
+    };
+    const auto first = std::find_if(tables_->log.begin(), tables_->log.end(), wanted);
+    if (first == tables_->log.end() && to.event)
+      throw Error(Remedy::fix_input, fmt::format("event {} is not in the log", to.event->to_string()));
+    return first - tables_->log.begin() + 1;
+  }
+
+  OperationView* find(const Operation& operation) {
+    for (OperationView& view : tables_->operations)
+      if (view.id == operation.id) return &view;
+    return nullptr;
   }
 
   OperationView& record(const Operation& operation, const std::string& kind, const std::string& destination,
                         const std::string& details = "") {
-    for (OperationView& view : tables_->operations) {
-      if (view.id != operation.id) continue;
-      if (view.kind != kind || view.destination != destination)
-        throw Error(Remedy::fix_input, fmt::format("operation {} is a {} of destination '{}'", view.id.to_string(),
-                                                   view.kind, view.destination));
-      return view;
+    if (OperationView* view = find(operation)) {
+      if (view->kind != kind || view->destination != destination)
+        throw Error(Remedy::fix_input, fmt::format("operation {} is a {} of destination '{}'", view->id.to_string(),
+                                                   view->kind, view->destination));
+      return *view;
     }
     return tables_->operations.emplace_back(OperationView{.id = operation.id,
                                                           .kind = kind,

@@ -74,12 +74,12 @@ class MemorySession final : public Session {
     for (const Undelivered& row : settlement.undelivered) {
       UndeliveredRow& place =
           lane.undelivered.try_emplace(row.seq, UndeliveredRow{.since = tables_->clock.now()}).first->second;
-      if (!waits(row.standing) && place.row.standing != row.standing) place.since = tables_->clock.now();
+      if (!waits(row.standing) && place.row.standing != row.standing) end(place);
       place.row = row;
       place.due = tables_->clock.steady() + row.wait;
     }
     for (const std::int64_t seq : settlement.delivered) lane.undelivered.erase(seq);
-    for (const std::uint64_t key : settlement.buried_keys) bury(lane, key, tables_->clock.now());
+    for (const std::uint64_t key : settlement.buried_keys) bury(lane, key);
     for (const Attempt& attempt : settlement.attempts) lane.attempts[attempt.seq].push_back(attempt);
     if (settlement.count == 0) return true;
     WAYBILL_ASSERT(settlement.seq > lane.seq());
@@ -87,11 +87,16 @@ class MemorySession final : public Session {
     return true;
   }
 
-  static void bury(LaneRow& lane, std::uint64_t key, Time now) {
+  void end(UndeliveredRow& place) {
+    place.since = tables_->clock.now();
+    place.moment = ++tables_->moments;
+  }
+
+  void bury(LaneRow& lane, std::uint64_t key) {
     for (auto& [seq, place] : lane.undelivered) {
       if (place.row.key != key || !place.row.blocks) continue;
       place.row.standing = Standing::dead;
-      place.since = now;
+      end(place);
       place.row.blocks = false;
       place.row.error = "buried with an earlier event of its key";
     }

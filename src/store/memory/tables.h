@@ -27,7 +27,7 @@ struct StoredEvent {
 
 struct LeaseRow {
   std::int64_t term = 0;
-  std::string owner;
+  std::string owner{};
   std::int32_t crashes = 0;
   std::int64_t settled_when_taken = 0;
 };
@@ -49,8 +49,8 @@ struct UndeliveredRow {
   Undelivered row{};
   Steady due{};
   Time since{};
+  std::int64_t moment = 0;  // of `since`
   std::int32_t redrives = 0;
-  EventId operation{};
   std::optional<Edit> edit{};
 };
 
@@ -81,6 +81,8 @@ struct Tables {
   std::map<std::pair<std::string, std::int32_t>, LaneRow> lanes;
   std::map<std::string, DestinationRow> destinations;
   std::vector<OperationView> operations;
+  std::map<EventId, std::int64_t> begun;  // operation -> moment
+  std::int64_t moments = 0;               // What comes later has a higher one, though no clock has moved meanwhile.
   std::vector<Waker*> sleepers;
 
   std::int64_t last_seq() const { return static_cast<std::int64_t>(log.size()); }

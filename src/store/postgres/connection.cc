@@ -182,10 +182,16 @@ PgConnection::PgConnection(const std::string& url, const std::string& purpose) :
     throw Error(Remedy::fix_config, "postgresql: the server is older than version 13, which is the least that will do");
   PQsetNoticeProcessor(
       raw(), [](void*, const char*) {}, nullptr);
+  const PgRows server(PQexec(raw(), "SELECT pg_backend_pid(), current_setting('server_encoding'), current_database()"));
+  if (PQresultStatus(server.memory().get()) != PGRES_TUPLES_OK) fail(server.memory().get());
   // A pooler tells its client a process number of its own making.
-  const PgRows number(PQexec(raw(), "SELECT pg_backend_pid()"));
-  if (PQresultStatus(number.memory().get()) != PGRES_TUPLES_OK) fail(number.memory().get());
-  pooled_ = number.text(0, 0) != std::to_string(PQbackendPID(raw()));
+  pooled_ = server.text(0, 0) != std::to_string(PQbackendPID(raw()));
+  if (server.text(0, 1) != "UTF8")
+    throw Error(
+        Remedy::fix_config,
+        fmt::format("postgresql: database '{}' has the encoding {}, which cannot hold all that destinations and "
+                    "events say; make it anew with ENCODING 'UTF8'",
+                    server.text(0, 2), server.text(0, 1)));
 }
 
 void PgConnection::fail_connection() const {

@@ -67,7 +67,7 @@ PgQueries::PgQueries(const std::string& schema)
       awake{"awake",
             statement("SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{schema} wake', 0))", schema)},
       leave{"leave", statement(postgres_sql::leave, schema)},
-      flush{"flush", statement("SELECT 1 FROM {schema}.identity FOR KEY SHARE", schema)},
+      flush{"flush", statement("SELECT {schema}.flush()", schema)},
       status{"status", statement(postgres_sql::status, schema)},
       destinations{"destinations", statement(postgres_sql::destinations, schema)},
       relays{"relays", statement(postgres_sql::relays, schema)},

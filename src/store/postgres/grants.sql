@@ -26,8 +26,8 @@ BEGIN
     ELSE
       EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
-      -- To lock the row, as a follower does, so that what it has read is on disk; the column has one value only.
-      EXECUTE format('GRANT UPDATE (one) ON {schema}.identity TO %I', role);
+      -- As a follower does, so that what it has read is on disk.
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.flush TO %I', role);
     END IF;
     -- They refuse, and say what to do instead.
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
@@ -35,12 +35,15 @@ BEGIN
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
-      EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.undelivered TO %I', role);
+      -- Not what people put in place of a payload, nor that they did.
+      EXECUTE format('GRANT INSERT (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, sending, '
+        'due, error), UPDATE (key, standing, blocks, attempts, crashes, sending, due, since, error), DELETE '
+        'ON {schema}.undelivered TO %I', role);
       EXECUTE format('GRANT INSERT ON {schema}.kept, {schema}.attempt TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
     END IF;
     IF suffix IN ('relay', 'operator') THEN
-      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, '
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, '
         '{schema}.note_timeline TO %I', role);
     END IF;
     IF suffix = 'operator' THEN
@@ -50,8 +53,9 @@ BEGIN
   END LOOP;
 END $$;
 -- admit() too: whoever may execute it can make it a trigger of a table of his own, and it has its owner's rights.
-REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit, {schema}.flush FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
   {schema}.forget FROM PUBLIC;
-REVOKE ALL ON FUNCTION {schema}.keep, {schema}.lock_slot, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline
+REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline
   FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.lock_for_anchor FROM PUBLIC;

@@ -110,10 +110,8 @@ void add_undelivered(const PgRows& rows, StoreStatus& status) {
 
 StoreStatus PgInspector::status() {
   const PgParameters counted{std::to_string(exact_count_max)};
-  const auto results = connection_.transact(std::vector<PgStatement>{{&queries_.status, counted},
-                                                                     {&queries_.destinations, counted},
-                                                                     {&queries_.standings, counted},
-                                                                     {&queries_.relays}});
+  const auto results = connection_.transact(std::vector<PgStatement>{
+      {&queries_.status, counted}, {&queries_.destinations}, {&queries_.standings, counted}, {&queries_.relays}});
   const PgRows& overall = results[0];
   StoreStatus status{.store = "postgresql",
                      .where = describe_postgres(database_->options.url),
@@ -125,7 +123,7 @@ StoreStatus PgInspector::status() {
   const PgRows& rows = results[1];
   for (int row = 0; row < rows.size(); ++row) {
     DestinationStatus destination{.name = std::string(rows.text(row, 0)),
-                                  .pending = {.value = rows.integer(row, 3), .exact = !rows.boolean(row, 4)},
+                                  .pending = {.value = rows.integer(row, 3), .exact = rows.boolean(row, 4)},
                                   .settled_last_minute = rows.integer(row, 7),
                                   .shards = static_cast<int>(rows.integer(row, 1)),
                                   .shards_owned = static_cast<int>(rows.integer(row, 2))};

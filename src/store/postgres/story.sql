@@ -10,12 +10,10 @@ CROSS JOIN {schema}.destination d
 LEFT JOIN LATERAL (
   SELECT c.settled_at FROM {schema}.cursor c
   WHERE c.destination = d.name AND c.hi > e.xid AND e.shard = ANY (c.shards)
-    AND (pg_visible_in_snapshot(e.xid, c.settled)
-         OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)))
+    AND {schema}.is_settled(e.xid, e.seq, c.settled, c.walking, c.upto)
   ORDER BY c.destination, c.hi, c.id LIMIT 1) s ON true
 LEFT JOIN LATERAL (
-  SELECT pg_visible_in_snapshot(e.xid, c.settled)
-         OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)) AS covers
+  SELECT {schema}.is_settled(e.xid, e.seq, c.settled, c.walking, c.upto) AS covers
   FROM {schema}.cursor c WHERE c.destination BETWEEN d.name AND d.name AND e.shard = ANY (c.shards)
   ORDER BY c.destination DESC, c.id DESC LIMIT 1) n ON true
 LEFT JOIN LATERAL (

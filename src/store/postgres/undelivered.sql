@@ -1,6 +1,5 @@
 -- Writes rows of `undelivered`, new ones and in place of old ones, and keeps a copy of what is dead. Only for shards whose
--- lease is ours, which settle.sql has locked. An event that comes again after a rewind takes the place of a row that has
--- ended; one that still waits stays as it is.
+-- lease is ours, which settle.sql has locked.
 -- $1 destination, $2 owner, $3 shards, $4 terms; for each row $5 shard, $6 seq, $7 key, $8 standing, $9 blocks,
 -- $10 attempts, $11 crashes, $12 sending, $13 milliseconds to wait, $14 error
 WITH written AS (
@@ -22,14 +21,8 @@ WITH written AS (
   ON CONFLICT (destination, shard, seq) DO UPDATE
   SET key = excluded.key, standing = excluded.standing, blocks = excluded.blocks, attempts = excluded.attempts,
       crashes = excluded.crashes, sending = excluded.sending, due = excluded.due, error = excluded.error,
-      since = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed')
-                     OR (excluded.standing IN ('expired', 'dead', 'held') AND excluded.standing <> u.standing)
-                   THEN excluded.since ELSE u.since END,
-      redrives = CASE WHEN u.standing IN ('expired', 'dead', 'dismissed') THEN 0 ELSE u.redrives END,
-      payload = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.payload END,
-      payload_bytes = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.payload_bytes END,
-      headers = CASE WHEN u.standing NOT IN ('expired', 'dead', 'dismissed') THEN u.headers END
-  WHERE u.standing IN ('expired', 'dead', 'dismissed') OR excluded.standing <> 'blocked' OR excluded.attempts > 0
+      since = CASE WHEN excluded.standing IN ('expired', 'dead', 'held') AND excluded.standing <> u.standing
+                   THEN excluded.since ELSE u.since END
   RETURNING u.shard, u.seq, u.slot, u.standing
 )
 INSERT INTO {schema}.kept

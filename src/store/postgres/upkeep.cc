@@ -17,7 +17,9 @@ namespace {
 constexpr std::int64_t exact_count_max = 10'000;
 constexpr std::int64_t rows_at_once = 10'000;  // to be deleted in one transaction
 constexpr std::int64_t copies_at_once = 2'000;
+// Of the archive, read in one go: so many lines at most, and no more once they have so many bytes.
 constexpr int lines_at_once = 1'000;
+constexpr std::int64_t line_bytes_at_once = std::int64_t{8} * 1024 * 1024;
 // The ring has 8 slots, of which one is written and one is being emptied.
 constexpr int slots_kept = 6;
 constexpr int slots_kept_max = 7;
@@ -51,8 +53,8 @@ Count count_of(std::int64_t counted, std::int64_t estimate) {
   return {.value = std::max(counted, estimate), .exact = false};
 }
 
-// Takes a slot out of the log as a whole, under a lock on it, in one transaction in which everything is checked once
-// more (migrations/004_upkeep.sql has the checks, so that nobody can leave them out).
+// Takes a slot out of the log as a whole, in one transaction in which everything is checked once more
+// (migrations/004_upkeep.sql has the checks, so that nobody can leave them out).
 class PgUpkeep final : public Upkeep {
  public:
   explicit PgUpkeep(PgDatabasePtr database) : database_(std::move(database)) {}
@@ -76,11 +78,11 @@ class PgUpkeep final : public Upkeep {
 
   std::vector<Slot> slots(const CleanOptions& options, std::chrono::seconds& slot_length);
   Count count(const Slot& slot);
-  // "emptied", "busy", "needed" or "stopped".
+  // "emptied", "busy", "needed", "changed" or "stopped".
   std::string empty(const Slot& slot, const CleanOptions& options);
   std::string archive_and_empty(const Slot& slot, const CleanOptions& options);
-  // False: stopped.
-  bool archive(const Slot& slot, const std::stop_token& stop, ArchiveFile& file);
+  // What the snapshot sees of it. False: stopped.
+  bool archive(const Slot& slot, const std::string& snapshot, const std::stop_token& stop, ArchiveFile& file);
   void sweep(const CleanOptions& options, Cleaned& cleaned);
 
   PgDatabasePtr database_;
@@ -184,33 +186,42 @@ std::string PgUpkeep::empty(const Slot& slot, const CleanOptions& options) {
   return std::string(rows.text(0, 0));
 }
 
-// Written under a lock that keeps writers out and lets relays read: nothing is added after it was read. The lock
-// against everybody is tried first, and let go of, so that nothing is written for nothing. The file is in its place
-// before the commit: after a crash in between, the slot is still full, and the next time the same file is written once
-// more.
+// What one snapshot sees is written, without a lock that anybody would wait for; if there is anything else in the slot
+// by then, it stays, and the file goes. Whether it could be emptied is tried first, as if nothing had been archived, so
+// that nothing is written for nothing. The file is in its place before the commit: after a crash in between, the slot
+// is still full, and the next time the same file is written once more. Meanwhile the transaction has no number, so it
+// keeps nothing from being vacuumed, and no lock but the one that keeps others from cleaning.
 std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& options) {
   PgConnection& line = connection();
-  const PgQuery lock = query("lock_slot", "SELECT {schema}.lock_slot($1::smallint, $2::boolean)");
-  const PgQuery alone = query("clean_alone", "SELECT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0))");
-  const PgQuery empty = query("empty", "SELECT {schema}.empty_slot($1::smallint, $2::bigint * interval '1 second')");
+  const PgQuery empty =
+      query("empty", "SELECT {schema}.empty_slot($1::smallint, $2::bigint * interval '1 second', $3::pg_snapshot)");
+  const PgQuery alone = query("clean_alone",
+                              "SELECT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)), "
+                              "pg_current_snapshot()::text");
   const std::string number = std::to_string(slot.number);
-  line.script(
+  const std::string age = seconds_text(options.events_older_than);
+  const std::string begin =
       "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on; SET LOCAL TimeZone = 'UTC'; "
       "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; "
-      "SET LOCAL idle_in_transaction_session_timeout = '10min'; SAVEPOINT before");
+      "SET LOCAL idle_in_transaction_session_timeout = '10min'";
+  line.script(begin);
   try {
-    bool good = line.run({&lock, {number, "t"}}).boolean(0, 0);
-    line.script("ROLLBACK TO before");
-    good = good && line.run({&alone}).boolean(0, 0) && line.run({&lock, {number, "f"}}).boolean(0, 0);
-    std::string result = "busy";
-    if (good) {
-      ArchiveFile file(options.archive_to,
-                       fmt::format("{}-{:016}-{:016}.jsonl", database_->options.schema, slot.first_seq, slot.last_seq));
-      result = "stopped";
-      if (archive(slot, options.stop, file)) {
-        file.sync();
-        result = line.run({&empty, {number, seconds_text(options.events_older_than)}}).text(0, 0);
+    std::string result(line.run({&empty, {number, age, "3:3:"}}).text(0, 0));
+    line.script("ROLLBACK; " + begin);
+    if (result == "changed") {
+      const PgRows present = line.run({&alone});
+      if (present.boolean(0, 0)) {
+        const std::string snapshot(present.text(0, 1));
+        ArchiveFile file(options.archive_to, fmt::format("{}-{:016}-{:016}.jsonl", database_->options.schema,
+                                                         slot.first_seq, slot.last_seq));
+        result = "stopped";
+        if (archive(slot, snapshot, options.stop, file)) {
+          file.sync();
+          result = line.run({&empty, {number, age, snapshot}}).text(0, 0);
+        }
         if (result == "emptied") file.put_in_place();
+      } else {
+        result = "busy";
       }
     }
     line.script(result == "emptied" ? "COMMIT" : "ROLLBACK");
@@ -221,19 +232,19 @@ std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& op
   }
 }
 
-bool PgUpkeep::archive(const Slot& slot, const std::stop_token& stop, ArchiveFile& file) {
-  PgConnection& line = connection();
-  const std::string& schema = database_->options.schema;
-  line.script(filled_in(filled_in(postgres_sql::archive, "slot", std::to_string(slot.number)), "schema", schema));
-  const PgQuery fetch{"archive_fetch", fmt::format("FETCH {} FROM archive", lines_at_once)};
+bool PgUpkeep::archive(const Slot& slot, const std::string& snapshot, const std::stop_token& stop, ArchiveFile& file) {
+  const PgQuery lines = query("archive", postgres_sql::archive, slot.number);
+  std::string shard = "-1";
+  std::string seq = "0";
   while (true) {
-    const PgRows rows = line.run({&fetch});
+    const PgRows rows = connection().run(
+        {&lines, {snapshot, shard, seq, std::to_string(lines_at_once), std::to_string(line_bytes_at_once)}});
+    if (rows.size() == 0) return true;
     for (int row = 0; row < rows.size(); ++row) file.add_line(rows.text(row, 0));
-    if (rows.size() < lines_at_once) break;
+    shard = std::to_string(rows.integer(rows.size() - 1, 1));
+    seq = std::to_string(rows.integer(rows.size() - 1, 2));
     if (stop.stop_requested()) return false;
   }
-  line.script("CLOSE archive");
-  return true;
 }
 
 void PgUpkeep::sweep(const CleanOptions& options, Cleaned& cleaned) {

@@ -8,6 +8,12 @@
 
 namespace waybill {
 
+Time begin_of_operation(const Database& state, const Operation& operation, Time now) {
+  Query query = state.query("SELECT at FROM operation WHERE id = ?1");
+  query.bind(1, operation.id.to_string());
+  return query.step() ? parse_rfc3339(query.text(0)).value_or(now) : now;
+}
+
 std::optional<std::int64_t> events_of_operation(const Database& state, const Operation& operation) {
   Query query = state.query("SELECT events FROM operation WHERE id = ?1");
   query.bind(1, operation.id.to_string());
@@ -33,7 +39,7 @@ void record_operation(const Database& state, const Operation& operation, const O
       .bind(4, what.destination)
       .bind(5, what.details)
       .bind(6, what.events)
-      .bind(7, to_rfc3339(system_clock().now()))
+      .bind(7, to_rfc3339(what.at == Time{} ? system_clock().now() : what.at))
       .run();
 }
 

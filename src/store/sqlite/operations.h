@@ -11,6 +11,8 @@
 // What people did, for the record, and how relays come to know of it. Each within the caller's transaction.
 namespace waybill {
 
+// When the operation was begun; now, if it is not recorded yet. It touches nothing that has died since.
+Time begin_of_operation(const Database& state, const Operation& operation, Time now);
 // How many events the operation has touched; none: it is not recorded yet.
 std::optional<std::int64_t> events_of_operation(const Database& state, const Operation& operation);
 

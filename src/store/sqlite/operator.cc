@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <utility>
 
 #include <fmt/format.h>
@@ -44,33 +45,33 @@ class SqliteOperator final : public Operator {
 
   std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) override {
     const OperationView what{.kind = "redrive", .details = filter_details(filter)};
-    return change(operation, what, filter, most, [&](std::int64_t seq, Time now) {
+    return change(operation, what, filter, most, [&](std::int64_t seq, Moment moment) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, sending = 0, "
-          "due = ?4, redrives = redrives + 1, operation = ?3, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
-          "standing IN ('dead', 'held') AND operation <> ?3");
-      query.bind(4, microseconds(now)).bind(5, to_rfc3339(now));
-      return touch(query, operation, filter.destination, seq);
+          "due = ?4, redrives = redrives + 1, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
+          "standing IN ('dead', 'held') AND since <= ?3");
+      query.bind(4, microseconds(moment.now)).bind(5, to_rfc3339(moment.now));
+      return touch(query, moment, filter.destination, seq);
     });
   }
 
   std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) override {
     const OperationView what{.kind = "dismiss", .details = filter_details(filter)};
-    return change(operation, what, filter, most, [&](std::int64_t seq, Time now) {
+    return change(operation, what, filter, most, [&](std::int64_t seq, Moment moment) {
       Query query = state_.query(
-          "UPDATE undelivered SET standing = 'dismissed', blocks = 0, operation = ?3, changed_at = ?4 "
-          "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
-      query.bind(4, to_rfc3339(now));
-      return touch(query, operation, filter.destination, seq);
+          "UPDATE undelivered SET standing = 'dismissed', blocks = 0, changed_at = ?4 "
+          "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND since <= ?3");
+      query.bind(4, to_rfc3339(moment.now));
+      return touch(query, moment, filter.destination, seq);
     });
   }
 
   void edit(const Operation& operation, const std::string& destination, const EventId& id, const Edit& edit) override {
     if (events_of_operation(state_, operation)) return;
     const auto edited = change(operation, {.kind = "edit", .details = edit_details(id, edit)},
-                               {.destination = destination, .ids = {id}}, 1, [&](std::int64_t seq, Time now) {
+                               {.destination = destination, .ids = {id}}, 1, [&](std::int64_t seq, Moment moment) {
                                  check(seq, edit);
-                                 return write_edit(operation, destination, seq, edit, now);
+                                 return write_edit(moment, destination, seq, edit);
                                });
     if (edited == 0)
       throw Error(Remedy::fix_input,
@@ -98,18 +99,14 @@ class SqliteOperator final : public Operator {
     if (!id_in_log(log_, first)) first = first_to_send(to);
     const auto now = newest_place(state_, destination);
     if (!now) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
-    Place place{.turn = now->turn + 1, .seq = first - 1};
-    if (place.seq >= now->seq)
-      throw Error(Remedy::fix_input, fmt::format("'{}' has not come to that place yet", destination));
+    Place place{.turn = now->turn + 1, .seq = std::min(first - 1, now->seq)};
     const Count again = count_between(place.seq, now->seq);
     if (dry) return again;
-    place.id = id_in_log(log_, place.seq);
-    append_place(state_, destination, place, 0);
-    // What comes again with the log need not wait here.
-    state_.query("DELETE FROM undelivered WHERE destination = ?1 AND seq > ?2 AND seq NOT IN (SELECT seq FROM kept)")
-        .bind(1, destination)
-        .bind(2, place.seq)
-        .run();
+    if (place.seq < now->seq) {
+      place.id = id_in_log(log_, place.seq);
+      append_place(state_, destination, place, 0);
+      drop_what_comes_again(destination, place.seq);
+    }
     take_lease_away(state_, destination);
     record_operation(state_, operation,
                      {.kind = "rewind",
@@ -121,36 +118,39 @@ class SqliteOperator final : public Operator {
   }
 
   Count forget(const Operation& operation, const std::string& destination, bool dry) override {
+    Transaction transaction(state_);
     if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
-    Count left;
-    left.value = count({.destination = destination,
-                        .standings = {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held}});
-    {
-      Transaction transaction(state_);
-      const auto place = newest_place(state_, destination);
-      if (!place) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
-      if (is_served(destination))
-        throw Error(Remedy::fix_input, fmt::format("a relay serves '{}'; take it out of the configuration and restart "
-                                                   "the relay first",
-                                                   destination));
-      const Count pending = count_between(place->seq, INT64_MAX);
-      left = {.value = left.value + pending.value, .exact = pending.exact};
-      if (dry) return left;
-      for (const char* sql :
-           {"DELETE FROM cursor WHERE destination = ?1", "DELETE FROM undelivered WHERE destination = ?1",
-            "DELETE FROM attempt WHERE destination = ?1", "DELETE FROM destination WHERE name = ?1"})
-        state_.query(sql).bind(1, destination).run();
-      record_operation(state_, operation, {.kind = "forget", .destination = destination, .events = left.value});
-      transaction.commit();
-    }
+    const auto place = newest_place(state_, destination);
+    if (!place) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
+    if (is_served(destination))
+      throw Error(Remedy::fix_input, fmt::format("a relay serves '{}'; take it out of the configuration and restart "
+                                                 "the relay first",
+                                                 destination));
+    Count left = count_between(place->seq, INT64_MAX);
+    left.value += count({.destination = destination,
+                         .standings = {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held}});
+    if (dry) return left;
+    for (const char* sql :
+         {"DELETE FROM cursor WHERE destination = ?1", "DELETE FROM undelivered WHERE destination = ?1",
+          "DELETE FROM attempt WHERE destination = ?1", "DELETE FROM destination WHERE name = ?1"})
+      state_.query(sql).bind(1, destination).run();
+    record_operation(state_, operation, {.kind = "forget", .destination = destination, .events = left.value});
+    // The log first: what it says counts only where our own file is lost, and until that has forgotten too, the
+    // destination goes on. The other way round it would come back from there.
     log_.query("DELETE FROM waybill_destination WHERE name = ?1").bind(1, destination).run();
+    transaction.commit();
     return left;
   }
 
   std::vector<OperationView> history(int limit) override { return list_operations(state_, limit); }
 
  private:
-  // `apply(seq, now)` changes a row unless this operation has before, or it stands otherwise by now.
+  struct Moment {
+    Time now{};
+    Time begun{};  // of the operation
+  };
+
+  // `apply(seq, moment)` changes a row unless it has died since the operation was begun, or stands otherwise by now.
   template <typename Apply>
   std::int64_t change(const Operation& operation, OperationView what, const UndeliveredFilter& filter, int most,
                       const Apply& apply) {
@@ -158,16 +158,18 @@ class SqliteOperator final : public Operator {
     what.destination = filter.destination;
     require_same_operation(state_, operation, what);
     while (true) {
-      const std::vector<std::int64_t> found = find(operation, filter, most);
-      Transaction transaction(state_);
       const Time now = system_clock().now();
+      const Moment moment{.now = now, .begun = begin_of_operation(state_, operation, now)};
+      const std::vector<std::int64_t> found = find(moment.begun, filter, most);
+      Transaction transaction(state_);
       std::int64_t changed = 0;
       for (const std::int64_t seq : found)
-        if (apply(seq, now)) ++changed;
+        if (apply(seq, moment)) ++changed;
       // All that was found is gone by now: look again.
       if (changed == 0 && !found.empty()) continue;
       if (changed == 0 && what.kind == "edit") return 0;
       what.events = changed;
+      what.at = moment.begun;
       record_operation(state_, operation, what);
       if (changed > 0) note_change(state_, filter.destination);
       transaction.commit();
@@ -175,14 +177,10 @@ class SqliteOperator final : public Operator {
     }
   }
 
-  std::vector<std::int64_t> find(const Operation& operation, const UndeliveredFilter& filter, int most) {
+  std::vector<std::int64_t> find(Time begun, const UndeliveredFilter& filter, int most) {
     std::vector<std::int64_t> found;
     if (most <= 0) return found;
-    // What has died since the operation began may have been changed by it, and then by another one.
-    const std::string condition = fmt::format(
-        "standing IN ('dead', 'held') AND operation <> '{0}' AND "
-        "since <= coalesce((SELECT at FROM operation WHERE id = '{0}'), since)",
-        operation.id.to_string());
+    const std::string condition = fmt::format("standing IN ('dead', 'held') AND since <= '{}'", to_rfc3339(begun));
     each_undelivered(state_, finder_, filter, condition, false, [&](const UndeliveredRow& row) {
       found.push_back(row.row.seq);
       return std::ssize(found) < most;
@@ -190,8 +188,8 @@ class SqliteOperator final : public Operator {
     return found;
   }
 
-  bool touch(Query& query, const Operation& operation, const std::string& destination, std::int64_t seq) {
-    query.bind(1, destination).bind(2, seq).bind(3, operation.id.to_string()).run();
+  bool touch(Query& query, const Moment& moment, const std::string& destination, std::int64_t seq) {
+    query.bind(1, destination).bind(2, seq).bind(3, to_rfc3339(moment.begun)).run();
     return sqlite3_changes(state_.raw()) > 0;
   }
 
@@ -207,16 +205,26 @@ class SqliteOperator final : public Operator {
                   fmt::format("headers must be a JSON object of at most {} bytes", limits::headers_bytes_max));
   }
 
-  bool write_edit(const Operation& operation, const std::string& destination, std::int64_t seq, const Edit& edit,
-                  Time now) {
+  bool write_edit(const Moment& moment, const std::string& destination, std::int64_t seq, const Edit& edit) {
     Query query = state_.query(
-        "UPDATE undelivered SET payload = coalesce(?4, payload), headers = coalesce(?5, headers), operation = ?3, "
-        "changed_at = ?6 "
-        "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND operation <> ?3");
+        "UPDATE undelivered SET payload = coalesce(?4, payload), headers = coalesce(?5, headers), changed_at = ?6 "
+        "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND since <= ?3");
     if (edit.payload) query.bind(4, *edit.payload);
     if (edit.headers) query.bind(5, *edit.headers);
-    query.bind(6, to_rfc3339(now));
-    return touch(query, operation, destination, seq);
+    query.bind(6, to_rfc3339(moment.now));
+    return touch(query, moment, destination, seq);
+  }
+
+  // Events that go again as if for the first time are undelivered no longer.
+  void drop_what_comes_again(const std::string& destination, std::int64_t after) {
+    Query rows = state_.query("SELECT seq FROM undelivered WHERE destination = ?1 AND seq > ?2");
+    rows.bind(1, destination).bind(2, after);
+    std::vector<std::int64_t> again;
+    while (rows.step())
+      if (id_in_log(log_, rows.integer(0))) again.push_back(rows.integer(0));
+    rows.reset();
+    Query drop = state_.query("DELETE FROM undelivered WHERE destination = ?1 AND seq = ?2");
+    for (const std::int64_t seq : again) drop.bind(1, destination).bind(2, seq).run();
   }
 
   std::int64_t first_to_send(const RewindTo& to) {
@@ -229,8 +237,8 @@ class SqliteOperator final : public Operator {
                                       : "SELECT seq FROM waybill_event WHERE created_at >= ?1 ORDER BY seq LIMIT 1");
     query.bind(1, to.event ? to.event->to_string() : to_rfc3339(*to.time));
     if (query.step()) return query.integer(0);
-    throw Error(Remedy::fix_input, to.event ? fmt::format("event {} is not in the log", to.event->to_string())
-                                            : "the log has no event of that time or later");
+    if (to.event) throw Error(Remedy::fix_input, fmt::format("event {} is not in the log", to.event->to_string()));
+    return last_seq(log_) + 1;  // Nothing is of that time or later.
   }
 
   Count count_between(std::int64_t after, std::int64_t upto) {

@@ -40,12 +40,11 @@ CREATE TABLE undelivered (
   crashes     INTEGER NOT NULL,
   sending     INTEGER NOT NULL,
   due         INTEGER NOT NULL,  -- microseconds since 1970
-  since       TEXT NOT NULL,     -- when it came here
+  since       TEXT NOT NULL,     -- when it came here; of what has ended or is held, then
   changed_at  TEXT NOT NULL,
   error       TEXT NOT NULL,
   redrives    INTEGER NOT NULL DEFAULT 0,
-  operation   TEXT NOT NULL DEFAULT '',  -- the last that touched it
-  payload     BLOB,                      -- in place of what the event says
+  payload     BLOB,              -- in place of what the event says
   headers     TEXT,
   PRIMARY KEY (destination, seq)
 ) WITHOUT ROWID;

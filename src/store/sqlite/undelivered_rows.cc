@@ -14,7 +14,7 @@ namespace waybill {
 using namespace std::chrono_literals;
 
 const std::string_view undelivered_columns =
-    "destination, seq, key, standing, blocks, attempts, crashes, sending, due, error, id, since, redrives, operation, "
+    "destination, seq, key, standing, blocks, attempts, crashes, sending, due, error, id, since, redrives, "
     "payload, headers";
 
 namespace {
@@ -93,11 +93,10 @@ UndeliveredRow undelivered_row(const Query& row, Time now) {
                       .id = std::string(row.text(10)),
                       .since = parse_rfc3339(row.text(11)).value_or(Time{}),
                       .due = Time(std::chrono::microseconds(row.integer(8))),
-                      .redrives = static_cast<std::int32_t>(row.integer(12)),
-                      .operation = std::string(row.text(13))};
+                      .redrives = static_cast<std::int32_t>(row.integer(12))};
   read.row.wait = std::max(0ms, std::chrono::ceil<std::chrono::milliseconds>(read.due - now));
-  if (!row.null(14)) read.payload = row.text(14);
-  if (!row.null(15)) read.headers = row.text(15);
+  if (!row.null(13)) read.payload = row.text(13);
+  if (!row.null(14)) read.headers = row.text(14);
   return read;
 }
 

@@ -19,7 +19,6 @@ struct UndeliveredRow {
   Time since{};
   Time due{};
   std::int32_t redrives = 0;
-  std::string operation{};
   std::optional<std::string> payload{};  // In place of what the event says.
   std::optional<std::string> headers{};
 };
@@ -27,7 +26,6 @@ struct UndeliveredRow {
 // The columns that undelivered_row reads, for a SELECT.
 extern const std::string_view undelivered_columns;
 UndeliveredRow undelivered_row(const Query& row, Time now);
-
 
 std::int64_t microseconds(Time time);
 

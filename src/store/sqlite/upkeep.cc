@@ -66,6 +66,8 @@ class SqliteUpkeep final : public Upkeep {
     anchored.needed = !anchored.found.empty();
     if (!anchored.needed) return anchored;
     const bool same = is_same_log(log_, state_);
+    std::int64_t used = std::max(highest_seq(), last_seq(log_));
+    if (!dry) renumber_kept(used);
     std::int64_t first = INT64_MAX;
     for (const std::string& name : destinations()) {
       const Place place = common_place(name, same);
@@ -78,7 +80,10 @@ class SqliteUpkeep final : public Upkeep {
     record_operation(state_, operation,
                      {.kind = "anchor", .details = anchored.found, .events = anchored.to_be_sent.value});
     transaction.commit();
+    Transaction adoption(log_);
+    raise_seq(used);
     renew_identity(identity, log_);
+    adoption.commit();
     return anchored;
   }
 
@@ -147,6 +152,31 @@ class SqliteUpkeep final : public Upkeep {
     }
     Query drop = state_.query("DELETE FROM undelivered WHERE destination = ?1 AND seq = ?2");
     for (const std::int64_t seq : lost) drop.bind(1, name).bind(2, seq).run();
+  }
+
+  // An older log would give out numbers again that our own file knows other events by.
+  std::int64_t highest_seq() const {
+    return state_.number(
+        "SELECT max(coalesce((SELECT max(seq) FROM kept), 0), coalesce((SELECT max(seq) FROM undelivered), 0), "
+        "coalesce((SELECT max(seq) FROM attempt), 0), coalesce((SELECT max(seq) FROM cursor), 0))");
+  }
+  // Nor may it have done so already.
+  void renumber_kept(std::int64_t& used) const {
+    Query rows = state_.query("SELECT seq, id FROM kept ORDER BY seq");
+    std::vector<std::int64_t> taken;
+    while (rows.step())
+      if (const auto id = id_in_log(log_, rows.integer(0)); id && *id != rows.text(1)) taken.push_back(rows.integer(0));
+    rows.reset();
+    for (const std::int64_t seq : taken) {
+      ++used;
+      for (const char* table : {"kept", "undelivered", "attempt"})
+        state_.query(fmt::format("UPDATE {} SET seq = ?2 WHERE seq = ?1", table)).bind(1, seq).bind(2, used).run();
+    }
+  }
+  void raise_seq(std::int64_t seq) const {
+    if (seq <= last_seq(log_)) return;
+    log_.run("DELETE FROM sqlite_sequence WHERE name = 'waybill_event'");
+    log_.query("INSERT INTO sqlite_sequence (name, seq) VALUES ('waybill_event', ?1)").bind(1, seq).run();
   }
 
   Count count_after(std::int64_t seq) {

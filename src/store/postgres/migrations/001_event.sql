@@ -256,3 +256,16 @@ CREATE TABLE {schema}.cursor (
 );
 CREATE INDEX cursor_newest ON {schema}.cursor (destination, id);
 CREATE INDEX cursor_by_hi ON {schema}.cursor (destination, hi, id);
+
+-- Is an event settled at such a place?
+CREATE FUNCTION {schema}.is_settled(xid xid8, seq bigint, settled pg_snapshot, walking pg_snapshot, upto bigint)
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
+  SELECT pg_visible_in_snapshot(xid, settled) OR (walking IS NOT NULL AND seq <= upto AND pg_visible_in_snapshot(xid, walking))
+$$;
+
+-- Makes the caller's commit reach the disk, and with it all that he has seen: a lock on a row is written to the server's
+-- log. With its owner's rights: to lock a row takes the right to change it.
+CREATE FUNCTION {schema}.flush() RETURNS void LANGUAGE sql VOLATILE
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  SELECT FROM {schema}.identity FOR KEY SHARE
+$$;

@@ -29,8 +29,7 @@ CREATE TABLE {schema}.undelivered (
   sending        smallint NOT NULL,  -- Is an attempt under way? 0 no, 1 yes, 2 with nothing else beside it
   redrives       integer NOT NULL DEFAULT 0,
   due            timestamptz NOT NULL,  -- when it may be tried, if it waits for that
-  since          timestamptz NOT NULL DEFAULT clock_timestamp(),
-  operation      uuid,                  -- the last that has changed it
+  since          timestamptz NOT NULL DEFAULT clock_timestamp(),  -- when it came here; of what has ended or is held, then
   error          text NOT NULL CHECK (octet_length(error) <= 2000),
   -- In place of what the event says.
   payload        json,

@@ -2,7 +2,8 @@
 --
 -- Each is one transaction, safe beside running relays and other operators: a destination is changed by one operation at
 -- a time, only events that are dead or held are touched, and relays are told. An operation is repeated under its id: it
--- goes on where it stopped and touches nothing twice. Patterns have '*' for any text.
+-- goes on where it stopped and touches nothing twice, since it touches nothing that has died after it was begun. Patterns
+-- have '*' for any text.
 --
 --   SELECT waybill.redrive('mail', topic => 'mail.*');  -- again, until it returns 0; with most => 10 slower
 --   SELECT waybill.dismiss('mail', ids => '{018f3c1e-…}');
@@ -19,7 +20,8 @@ $$;
 -- Records an operation, or finds that it was begun before; tells the relays. Until the transaction ends, no other
 -- operation changes the destination.
 CREATE FUNCTION {schema}.begin_operation(
-  id uuid, kind text, by text, destination text, details jsonb, OUT done bigint, OUT repeated boolean)
+  id uuid, kind text, by text, destination text, details jsonb,
+  OUT done bigint, OUT begun_at timestamptz, OUT repeated boolean)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
@@ -42,40 +44,49 @@ BEGIN
       USING MESSAGE = format('operation %s is a %s of destination ''%s''', earlier.id, earlier.kind, earlier.destination);
   END IF;
   done := earlier.events;
+  begun_at := earlier.at;
   PERFORM pg_notify('{schema}_leases', '');
 END $$;
 
--- Locks undelivered events that this operation may change, oldest first; returns where they are. What a relay is writing is passed
--- over; so is what this operation has changed, and what has died since it began: others may have sent that on its way since.
+-- Locks undelivered events that an operation begun at that time may change, oldest first; returns where they are. What
+-- somebody else has locked is passed over while there is anything else, and then waited for: nothing means that there is
+-- nothing left.
 CREATE FUNCTION {schema}.lock_undelivered(
-  destination text, operation uuid, standings text[], ids uuid[], topic text, type text, tenant text,
+  destination text, begun_at timestamptz, standings text[], ids uuid[], topic text, type text, tenant text,
   aggregate_type text, aggregate_id text, key text, error text, since timestamptz, until timestamptz, before_seq bigint,
   most integer)
-RETURNS SETOF tid LANGUAGE sql VOLATILE AS $$
-  SELECT u.ctid
-  FROM {schema}.undelivered u
-  WHERE u.destination = $1 AND u.standing IN ('dead', 'held') AND ($3 IS NULL OR u.standing = ANY ($3))
-    AND u.operation IS DISTINCT FROM $2 AND u.since <= (SELECT o.at FROM {schema}.operation o WHERE o.id = $2)
-    AND ($4 IS NULL OR u.id = ANY ($4))
-    AND ($11 IS NULL OR u.error LIKE {schema}.like_pattern($11))
-    AND ($12 IS NULL OR u.since >= $12) AND ($13 IS NULL OR u.since < $13) AND ($14 IS NULL OR u.seq < $14)
-    AND (coalesce($5, $6, $7, $8, $9, $10) IS NULL OR EXISTS (
-      SELECT FROM (
-        SELECT e.topic, e.type, e.tenant, e.aggregate_type, e.aggregate_id, e.key FROM {schema}.event e
-        WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq
-        UNION ALL
-        SELECT k.topic, k.type, k.tenant, k.aggregate_type, k.aggregate_id, k.key FROM {schema}.kept k
-        WHERE k.shard = u.shard AND k.seq = u.seq) e
-      WHERE ($5 IS NULL OR e.topic LIKE {schema}.like_pattern($5))
-        AND ($6 IS NULL OR coalesce(e.type, e.topic) LIKE {schema}.like_pattern($6))
-        AND ($7 IS NULL OR e.tenant LIKE {schema}.like_pattern($7))
-        AND ($8 IS NULL OR e.aggregate_type LIKE {schema}.like_pattern($8))
-        AND ($9 IS NULL OR e.aggregate_id LIKE {schema}.like_pattern($9))
-        AND ($10 IS NULL
-             OR coalesce(e.key, e.aggregate_type || '/' || e.aggregate_id) LIKE {schema}.like_pattern($10))))
-  ORDER BY u.destination, u.seq LIMIT $15
-  FOR UPDATE OF u SKIP LOCKED
-$$;
+RETURNS SETOF tid LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  manner text;
+BEGIN
+  FOREACH manner IN ARRAY ARRAY['SKIP LOCKED', ''] LOOP
+    RETURN QUERY EXECUTE format($q$
+      SELECT u.ctid
+      FROM {schema}.undelivered u
+      WHERE u.destination = $1 AND u.standing IN ('dead', 'held') AND ($3 IS NULL OR u.standing = ANY ($3))
+        AND u.since <= $2 AND ($4 IS NULL OR u.id = ANY ($4))
+        AND ($11 IS NULL OR u.error LIKE {schema}.like_pattern($11))
+        AND ($12 IS NULL OR u.since >= $12) AND ($13 IS NULL OR u.since < $13) AND ($14 IS NULL OR u.seq < $14)
+        AND (coalesce($5, $6, $7, $8, $9, $10) IS NULL OR EXISTS (
+          SELECT FROM (
+            SELECT e.topic, e.type, e.tenant, e.aggregate_type, e.aggregate_id, e.key FROM {schema}.event e
+            WHERE e.slot = u.slot AND e.shard = u.shard AND e.seq = u.seq
+            UNION ALL
+            SELECT k.topic, k.type, k.tenant, k.aggregate_type, k.aggregate_id, k.key FROM {schema}.kept k
+            WHERE k.shard = u.shard AND k.seq = u.seq) e
+          WHERE ($5 IS NULL OR e.topic LIKE {schema}.like_pattern($5))
+            AND ($6 IS NULL OR coalesce(e.type, e.topic) LIKE {schema}.like_pattern($6))
+            AND ($7 IS NULL OR e.tenant LIKE {schema}.like_pattern($7))
+            AND ($8 IS NULL OR e.aggregate_type LIKE {schema}.like_pattern($8))
+            AND ($9 IS NULL OR e.aggregate_id LIKE {schema}.like_pattern($9))
+            AND ($10 IS NULL
+                 OR coalesce(e.key, e.aggregate_type || '/' || e.aggregate_id) LIKE {schema}.like_pattern($10))))
+      ORDER BY u.destination, u.seq LIMIT $15
+      FOR UPDATE OF u %s $q$, manner)
+    USING $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15;
+    EXIT WHEN FOUND;
+  END LOOP;
+END $$;
 
 -- Dead and held events are tried again, as if for the first time. Returns how many; 0: the operation is complete.
 CREATE FUNCTION {schema}.redrive(
@@ -97,13 +108,13 @@ BEGIN
     'tenant', redrive.tenant, 'aggregate_type', redrive.aggregate_type, 'aggregate_id', redrive.aggregate_id,
     'key', redrive.key, 'error', redrive.error, 'since', redrive.since, 'until', redrive.until));
   FOR place IN SELECT {schema}.lock_undelivered(
-    redrive.destination, own_id, redrive.standings, redrive.ids, redrive.topic, redrive.type, redrive.tenant,
+    redrive.destination, begun.begun_at, redrive.standings, redrive.ids, redrive.topic, redrive.type, redrive.tenant,
     redrive.aggregate_type, redrive.aggregate_id, redrive.key, redrive.error, redrive.since, redrive.until,
     redrive.before_seq, redrive.most)
   LOOP
     UPDATE {schema}.undelivered u
     SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, sending = 0, redrives = u.redrives + 1,
-        operation = own_id, due = clock_timestamp()
+        due = clock_timestamp()
     WHERE u.ctid = place;
     touched := touched + 1;
   END LOOP;
@@ -131,11 +142,11 @@ BEGIN
     'tenant', dismiss.tenant, 'aggregate_type', dismiss.aggregate_type, 'aggregate_id', dismiss.aggregate_id,
     'key', dismiss.key, 'error', dismiss.error, 'since', dismiss.since, 'until', dismiss.until));
   FOR place IN SELECT {schema}.lock_undelivered(
-    dismiss.destination, own_id, dismiss.standings, dismiss.ids, dismiss.topic, dismiss.type, dismiss.tenant,
+    dismiss.destination, begun.begun_at, dismiss.standings, dismiss.ids, dismiss.topic, dismiss.type, dismiss.tenant,
     dismiss.aggregate_type, dismiss.aggregate_id, dismiss.key, dismiss.error, dismiss.since, dismiss.until,
     dismiss.before_seq, dismiss.most)
   LOOP
-    UPDATE {schema}.undelivered u SET standing = 'dismissed', blocks = false, operation = own_id
+    UPDATE {schema}.undelivered u SET standing = 'dismissed', blocks = false
     WHERE u.ctid = place;
     touched := touched + 1;
   END LOOP;
@@ -213,39 +224,56 @@ BEGIN
   UPDATE {schema}.destination d SET paused = false WHERE d.name = resume.destination AND NOT begun.repeated;
 END $$;
 
--- Where the log has an event. It has no index on ids; but an id of version 7 names its time, and seq grows with time.
+-- From which seq on events were written at that time or later; about, as seq grows with time.
+CREATE FUNCTION {schema}.seq_at(earliest timestamptz) RETURNS bigint LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  low bigint := 0;
+  high bigint := (SELECT s.last_value + 1 FROM {schema}.event_seq_seq s);
+  middle bigint;
+  written timestamptz;
+BEGIN
+  WHILE low < high LOOP
+    middle := low + (high - low) / 2;
+    SELECT min(f.created_at) INTO written
+    FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
+    CROSS JOIN LATERAL (SELECT e.created_at FROM {schema}.event e
+                        WHERE e.shard = lane.shard AND e.seq >= middle ORDER BY e.shard, e.seq LIMIT 1) f;
+    IF written IS NULL OR written >= earliest THEN
+      high := middle;
+    ELSE
+      low := middle + 1;
+    END IF;
+  END LOOP;
+  RETURN low;
+END $$;
+
+-- Where the log has an event. It has no index on ids; but an id of version 7 names its time, and most are written then:
+-- so it is looked for there first, and then everywhere.
 CREATE FUNCTION {schema}.find_event(id uuid, OUT shard smallint, OUT seq bigint, OUT xid xid8)
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  low bigint := 0;
-  high bigint := (SELECT s.last_value + 1 FROM {schema}.event_seq_seq s);
-  last bigint := high;
-  middle bigint;
   made timestamptz;
-  written timestamptz;
+  low bigint := 0;
+  high bigint := 9223372036854775807;
 BEGIN
   IF substr(find_event.id::text, 15, 1) = '7' THEN
     made := to_timestamp(('x' || lpad(replace(left(find_event.id::text, 13), '-', ''), 16, '0'))::bit(64)::bigint / 1000.0);
-    WHILE low < high LOOP
-      middle := low + (high - low) / 2;
-      SELECT min(f.created_at) INTO written
-      FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
-      CROSS JOIN LATERAL (SELECT e.created_at FROM {schema}.event e
-                          WHERE e.shard = lane.shard AND e.seq >= middle ORDER BY e.shard, e.seq LIMIT 1) f;
-      IF written IS NULL OR written >= made - interval '10 minutes' THEN
-        high := middle;
-      ELSE
-        low := middle + 1;
-      END IF;
-    END LOOP;
+    low := {schema}.seq_at(made - interval '10 minutes');
+    high := {schema}.seq_at(made + interval '10 minutes');
   END IF;
-  SELECT e.shard, e.seq, e.xid INTO shard, seq, xid
-  FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
-  CROSS JOIN LATERAL (SELECT e.shard, e.seq, e.xid FROM {schema}.event e
-                      WHERE e.shard = lane.shard AND e.seq BETWEEN low AND last AND e.id = find_event.id
-                      ORDER BY e.shard, e.seq LIMIT 1) e
-  LIMIT 1;
+  LOOP
+    SELECT e.shard, e.seq, e.xid INTO shard, seq, xid
+    FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS lane (shard)
+    CROSS JOIN LATERAL (SELECT e.shard, e.seq, e.xid FROM {schema}.event e
+                        WHERE e.shard = lane.shard AND e.seq BETWEEN low AND high AND e.id = find_event.id
+                        ORDER BY e.shard, e.seq LIMIT 1) e
+    LIMIT 1;
+    EXIT WHEN FOUND OR (low = 0 AND high = 9223372036854775807);
+    low := 0;
+    high := 9223372036854775807;
+  END LOOP;
 END $$;
 
 -- Events of a shard that the second place has settled and the first has not; `most` of them at most, and one. A place is
@@ -264,13 +292,13 @@ RETURNS bigint LANGUAGE sql STABLE AS $$
        CROSS JOIN LATERAL (SELECT e.xid, e.seq FROM {schema}.event e
                            WHERE e.shard = $1 AND e.xid = x.xid ORDER BY e.xid, e.seq) late)
     ) e
-    WHERE ($3 IS NULL OR e.seq > $4 OR NOT pg_visible_in_snapshot(e.xid, $3))
-      AND (pg_visible_in_snapshot(e.xid, $5) OR ($6 IS NOT NULL AND e.seq <= $7 AND pg_visible_in_snapshot(e.xid, $6)))
+    WHERE NOT {schema}.is_settled(e.xid, e.seq, $2, $3, $4) AND {schema}.is_settled(e.xid, e.seq, $5, $6, $7)
     LIMIT $8 + 1) e
 $$;
 
 -- A destination goes on from an earlier place: with the first event committed at or after to_time, with to_event, or with
--- the first there is. Returns how many events will be published again. Relays that publish there begin anew.
+-- the first there is. Returns how many events will be published again. They go as if for the first time: what was
+-- undelivered of them is so no longer, dead, held or edited as it may be. Relays that publish there begin anew.
 CREATE FUNCTION {schema}.rewind(
   destination text, to_time timestamptz DEFAULT NULL, to_event uuid DEFAULT NULL, dry boolean DEFAULT true,
   operation uuid DEFAULT NULL, by text DEFAULT NULL, OUT events bigint, OUT exact boolean)
@@ -292,6 +320,9 @@ DECLARE
 BEGIN
   events := 0;
   exact := true;
+  IF rewind.to_event IS NOT NULL AND rewind.to_time IS NULL THEN
+    target := {schema}.find_event(rewind.to_event);  -- Before anything is locked: it may take long.
+  END IF;
   IF NOT rewind.dry THEN
     begun := {schema}.begin_operation(own_id, 'rewind', rewind.by, rewind.destination,
       jsonb_build_object('to_time', rewind.to_time, 'to_event', rewind.to_event));
@@ -323,32 +354,30 @@ BEGIN
       END IF;
     END LOOP;
   ELSIF rewind.to_event IS NOT NULL THEN
-    target := {schema}.find_event(rewind.to_event);
     IF target.seq IS NULL THEN
       RAISE invalid_parameter_value USING MESSAGE = format('event %s is not in the log', rewind.to_event);
     END IF;
     SELECT c.hi INTO end_hi FROM {schema}.cursor c
     WHERE c.destination = rewind.destination AND c.hi > target.xid AND target.shard = ANY (c.shards)
-      AND (pg_visible_in_snapshot(target.xid, c.settled)
-           OR (c.walking IS NOT NULL AND target.seq <= c.upto AND pg_visible_in_snapshot(target.xid, c.walking)))
+      AND {schema}.is_settled(target.xid, target.seq, c.settled, c.walking, c.upto)
     ORDER BY c.destination, c.hi, c.id LIMIT 1;
   END IF;
 
   FOR lane IN SELECT l.shard FROM {schema}.lease l WHERE l.destination = rewind.destination ORDER BY l.shard LOOP
     SELECT c.* INTO present FROM {schema}.cursor c
-    WHERE c.destination = rewind.destination AND lane.shard = ANY (c.shards) ORDER BY c.destination, c.id DESC LIMIT 1;
+    WHERE c.destination BETWEEN rewind.destination AND rewind.destination AND lane.shard = ANY (c.shards)
+    ORDER BY c.destination DESC, c.id DESC LIMIT 1;
     CONTINUE WHEN NOT FOUND;
     place := NULL;
     IF rewind.to_time IS NOT NULL THEN
       SELECT c.* INTO place FROM {schema}.cursor c
-      WHERE c.destination = rewind.destination AND c.id < end_id AND c.settled_at <= rewind.to_time
-        AND lane.shard = ANY (c.shards)
-      ORDER BY c.destination, c.id DESC LIMIT 1;
+      WHERE c.destination BETWEEN rewind.destination AND rewind.destination AND c.id < end_id
+        AND c.settled_at <= rewind.to_time AND lane.shard = ANY (c.shards)
+      ORDER BY c.destination DESC, c.id DESC LIMIT 1;
     ELSIF rewind.to_event IS NOT NULL THEN
       SELECT c.* INTO place FROM {schema}.cursor c
       WHERE c.destination = rewind.destination AND (end_hi IS NULL OR c.hi <= end_hi) AND lane.shard = ANY (c.shards)
-        AND NOT pg_visible_in_snapshot(target.xid, c.settled)
-        AND (c.walking IS NULL OR target.seq > c.upto OR NOT pg_visible_in_snapshot(target.xid, c.walking))
+        AND NOT {schema}.is_settled(target.xid, target.seq, c.settled, c.walking, c.upto)
       ORDER BY c.destination DESC, c.hi DESC, c.id DESC LIMIT 1;
     END IF;
     IF place.id IS NULL THEN
@@ -363,10 +392,13 @@ BEGIN
       WHERE c.destination = rewind.destination AND c.id > coalesce(place.id, 0) AND lane.shard = ANY (c.shards);
     END IF;
     events := events + counted;
-    IF NOT rewind.dry THEN
+    IF NOT rewind.dry AND counted > 0 THEN
       INSERT INTO {schema}.cursor (destination, shards, settled, walking, upto, floor, ceiling, hi, count)
       VALUES (rewind.destination, ARRAY[lane.shard], place.settled, place.walking, place.upto, place.floor,
               place.ceiling, place.hi, 0);
+      DELETE FROM {schema}.undelivered u USING {schema}.event e
+      WHERE u.destination = rewind.destination AND u.shard = lane.shard AND e.slot = u.slot AND e.shard = u.shard
+        AND e.seq = u.seq AND NOT {schema}.is_settled(e.xid, e.seq, place.settled, place.walking, place.upto);
     END IF;
   END LOOP;
   UPDATE {schema}.operation o SET events = rewind.events WHERE o.id = own_id AND NOT rewind.dry;
@@ -408,13 +440,9 @@ BEGIN
     LIMIT 10001) u;
   exact := events <= 10000;
   FOR lane IN
-    SELECT l.shard, c.settled, c.walking, c.upto FROM {schema}.lease l
-    LEFT JOIN LATERAL (SELECT c.* FROM {schema}.cursor c
-                       WHERE c.destination = forget.destination AND l.shard = ANY (c.shards)
-                       ORDER BY c.destination, c.id DESC LIMIT 1) c ON true
-    WHERE l.destination = forget.destination
+    SELECT p.* FROM {schema}.place p WHERE p.destination = forget.destination
   LOOP
-    counted := {schema}.count_between(lane.shard, coalesce(lane.settled, '3:3:'), lane.walking, lane.upto,
+    counted := {schema}.count_between(lane.shard, lane.settled, lane.walking, lane.upto,
       pg_current_snapshot(), NULL, NULL, 10000);
     events := events + counted;
     exact := exact AND counted <= 10000;

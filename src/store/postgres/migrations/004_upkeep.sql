@@ -107,31 +107,41 @@ BEGIN
   END LOOP;
 END $$;
 
--- Who has not settled all of a slot, and how many events of it, about: `most` a shard at most.
+-- The same of all shards of a destination together, by number of shard (from 1): so one walk through the log serves them
+-- all, and none walks through what the others have before them. base: nobody has settled anything from here on, but for
+-- what he has seen by himself; late: transactions before it that were open when somebody last looked.
+CREATE VIEW {schema}.places AS
+SELECT p.destination, array_agg(p.settled ORDER BY p.shard) AS settled, array_agg(p.walking ORDER BY p.shard) AS walking,
+       array_agg(p.upto ORDER BY p.shard) AS upto,
+       (array_agg(pg_snapshot_xmax(p.settled) ORDER BY pg_snapshot_xmax(p.settled)))[1] AS base,
+       ARRAY(SELECT DISTINCT x.xid FROM unnest(array_agg(p.settled)) AS s (settled)
+             CROSS JOIN LATERAL pg_snapshot_xip(s.settled) AS x (xid)) AS late
+FROM {schema}.place p GROUP BY p.destination;
+
+-- Who has not settled all of a slot, and how many events of it, about: `most` at most.
 CREATE FUNCTION {schema}.holding(
   slot smallint, most bigint, OUT destination text, OUT events bigint, OUT oldest timestamptz)
 RETURNS SETOF record LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 BEGIN
   RETURN QUERY EXECUTE format($q$
-    SELECT p.destination, sum(h.events)::bigint, min(h.oldest)
-    FROM {schema}.place p
+    SELECT p.destination, h.events, h.oldest
+    FROM {schema}.places p
     CROSS JOIN LATERAL (
       SELECT count(*) AS events, min(e.created_at) AS oldest FROM (
         (SELECT e.created_at FROM {schema}.event_%1$s e
-         WHERE e.shard = p.shard AND e.xid >= pg_snapshot_xmax(p.settled)
-           AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))
+         WHERE e.xid >= p.base
+           AND NOT {schema}.is_settled(e.xid, e.seq, p.settled[e.shard + 1], p.walking[e.shard + 1], p.upto[e.shard + 1])
          ORDER BY e.xid, e.shard, e.seq LIMIT $1)
         UNION ALL
-        (SELECT late.created_at FROM pg_snapshot_xip(p.settled) AS x (xid)
+        (SELECT late.created_at FROM unnest(p.late) AS x (xid)
          CROSS JOIN LATERAL (
            SELECT e.created_at FROM {schema}.event_%1$s e
-           WHERE (e.xid, e.shard, e.seq) >= (x.xid, p.shard, 0)
-             AND (e.xid, e.shard, e.seq) <= (x.xid, p.shard, 9223372036854775807)
-             AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))
+           WHERE e.xid >= x.xid AND e.xid <= x.xid AND x.xid < p.base
+             AND NOT {schema}.is_settled(e.xid, e.seq, p.settled[e.shard + 1], p.walking[e.shard + 1], p.upto[e.shard + 1])
            ORDER BY e.xid, e.shard, e.seq LIMIT $1) late)
-      ) e) h
-    WHERE h.events > 0 GROUP BY p.destination ORDER BY p.destination $q$, holding.slot) USING holding.most;
+        LIMIT $1) e) h
+    WHERE h.events > 0 ORDER BY p.destination $q$, holding.slot) USING holding.most;
 END $$;
 
 -- Copies events of a slot that are undelivered somewhere, `most` at most, to where they are found without it. Returns how
@@ -160,27 +170,31 @@ BEGIN
   RETURN copied;
 END $$;
 
--- Locks a slot against writers, or against everybody; false if that cannot be had within 100 ms, since whoever comes
--- behind us in the queue for it waits as well.
-CREATE FUNCTION {schema}.lock_slot(slot smallint, alone boolean) RETURNS boolean LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- Relays clean by themselves, by ages that they are told; only who may forget a destination may do it sooner than this.
+CREATE FUNCTION {schema}.check_age(age interval) RETURNS void LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  PERFORM set_config('lock_timeout', '100ms', true);
-  EXECUTE format('LOCK TABLE ONLY {schema}.event_%s IN %s MODE', lock_slot.slot,
-                 CASE WHEN lock_slot.alone THEN 'ACCESS EXCLUSIVE' ELSE 'SHARE' END);
-  RETURN true;
-EXCEPTION WHEN lock_not_available THEN
-  RETURN false;
+  IF check_age.age < interval '1 hour'
+     AND NOT has_function_privilege(session_user, '{schema}.forget(text, boolean, uuid, text)', 'EXECUTE') THEN
+    RAISE insufficient_privilege
+      USING MESSAGE = 'only an operator may clean what is younger than an hour';
+  END IF;
 END $$;
 
--- Empties a slot if all in it is old, settled everywhere, and kept where it is undelivered. What is checked is checked
--- under the lock, in statements that began after it was had: what a late transaction has committed meanwhile counts.
--- Operations that move a cursor back wait, and are waited for. Returns 'emptied', 'busy', or 'needed'.
-CREATE FUNCTION {schema}.empty_slot(slot smallint, older_than interval) RETURNS text LANGUAGE plpgsql
-SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+-- Empties a slot if all in it is old, settled everywhere, and kept where it is undelivered. All of that is looked at
+-- before the slot is locked; operations that move a cursor back wait, and are waited for, so it stays true. Under the lock
+-- it is looked once more, in a statement that began after it was had, whether anything is in the slot that was not seen
+-- then: what a late transaction has committed meanwhile counts. So the lock is held for a moment, whatever is in the slot.
+-- archived: nor may there be anything that this snapshot does not see.
+-- Returns 'emptied', 'busy', 'needed', or 'changed'.
+CREATE FUNCTION {schema}.empty_slot(slot smallint, older_than interval, archived pg_snapshot DEFAULT NULL)
+RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
+  seen pg_snapshot;
   candidate record;
+  unseen boolean;
 BEGIN
+  PERFORM {schema}.check_age(empty_slot.older_than);
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE invalid_transaction_state
       USING MESSAGE = 'a slot is emptied under READ COMMITTED only: otherwise late events would be overlooked';
@@ -188,20 +202,34 @@ BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)) THEN
     RETURN 'busy';
   END IF;
+  -- Not for longer: whoever comes behind us in the queue for a lock waits as well.
   PERFORM set_config('lock_timeout', '100ms', true);
   BEGIN
     PERFORM FROM {schema}.destination d ORDER BY d.name FOR SHARE;
   EXCEPTION WHEN lock_not_available THEN
     RETURN 'busy';
   END;
-  IF NOT {schema}.lock_slot(empty_slot.slot, true) THEN
-    RETURN 'busy';
-  END IF;
+  seen := coalesce(empty_slot.archived, pg_current_snapshot());
   SELECT s.* INTO candidate FROM {schema}.slots(empty_slot.older_than) s WHERE s.slot = empty_slot.slot;
   IF candidate.state IS DISTINCT FROM 'old' OR EXISTS (SELECT FROM {schema}.holding(empty_slot.slot, 1)) THEN
     RETURN 'needed';
   END IF;
   PERFORM {schema}.keep(empty_slot.slot, 9223372036854775807);
+  BEGIN
+    EXECUTE format('LOCK TABLE ONLY {schema}.event_%s IN ACCESS EXCLUSIVE MODE', empty_slot.slot);
+  EXCEPTION WHEN lock_not_available THEN
+    RETURN 'busy';
+  END;
+  EXECUTE format($q$
+    SELECT EXISTS (SELECT FROM (SELECT FROM {schema}.event_%1$s e WHERE e.xid >= pg_snapshot_xmax($1)
+                                ORDER BY e.xid, e.shard, e.seq LIMIT 1) e)
+      OR EXISTS (SELECT FROM pg_snapshot_xip($1) AS x (xid)
+                 CROSS JOIN LATERAL (SELECT FROM {schema}.event_%1$s e WHERE e.xid >= x.xid AND e.xid <= x.xid
+                                     ORDER BY e.xid, e.shard, e.seq LIMIT 1) e) $q$, empty_slot.slot)
+  INTO unseen USING seen;
+  IF unseen THEN
+    RETURN 'changed';
+  END IF;
   INSERT INTO {schema}.cleaned AS c (xid, seq, at) VALUES (candidate.last_xid, candidate.last_seq, clock_timestamp())
   ON CONFLICT (one) DO UPDATE
   SET xid = CASE WHEN c.xid > excluded.xid THEN c.xid ELSE excluded.xid END, seq = greatest(c.seq, excluded.seq),
@@ -212,7 +240,8 @@ END $$;
 
 -- Removes old rows besides the log, `most` of each kind at most: dedup keys; dead letters, and what is dismissed or has
 -- expired, unless it blocks its key; copies of events that nobody refers to; attempts; rows of the cursor from before
--- everything in the log, but never the newest of a shard; operations. dry: counts.
+-- everything in the log, but never the newest of a shard; operations, but none of the last 30 days, whoever asks. dry:
+-- counts.
 CREATE FUNCTION {schema}.sweep(
   events_older_than interval, dead_older_than interval, dedup_older_than interval, most bigint, dry boolean,
   OUT dead bigint, OUT dedup bigint, OUT more boolean)
@@ -235,6 +264,7 @@ BEGIN
     more := false;
     RETURN;
   END IF;
+  PERFORM {schema}.check_age(least(sweep.events_older_than, sweep.dead_older_than, sweep.dedup_older_than));
   IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)) THEN
     dead := 0;
     dedup := 0;
@@ -285,8 +315,78 @@ BEGIN
   GET DIAGNOSTICS rows = ROW_COUNT;
   more := more OR rows >= sweep.most;
   DELETE FROM {schema}.operation o
-  WHERE o.id = ANY (ARRAY(SELECT p.id FROM {schema}.operation p WHERE p.at < now - sweep.dead_older_than
+  WHERE o.id = ANY (ARRAY(SELECT p.id FROM {schema}.operation p WHERE p.at < now - greatest(sweep.dead_older_than, interval '30 days')
                           ORDER BY p.at LIMIT sweep.most));
+END $$;
+
+-- What is different about this place, in words; nothing if nothing is. boundary: what was written here since the rows were
+-- copied has numbers from here on; none, if files were copied. renumber: some numbers this server has yet to give out.
+CREATE FUNCTION {schema}.estrangement(OUT difference text, OUT boundary xid8, OUT renumber boolean)
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  was record;
+  here record;
+  copied_rows boolean;  -- rather than files: what is stored here was written by other transactions than it says
+  present xid8 := pg_snapshot_xmax(pg_current_snapshot());
+BEGIN
+  SELECT i.*, i.xmin::text::bigint AS written INTO was FROM {schema}.identity i;
+  SELECT h.* INTO here FROM {schema}.here() h;
+  copied_rows := was.log IS DISTINCT FROM here.log OR was.born IS NULL
+                 OR was.born::text::bigint % 4294967296 <> was.written;
+  boundary := CASE WHEN copied_rows THEN {schema}.full_xid(was.written, present) END;
+  renumber := EXISTS (
+    SELECT FROM {schema}.destination d
+    CROSS JOIN LATERAL (SELECT c.hi FROM {schema}.cursor c WHERE c.destination = d.name
+                        ORDER BY c.destination DESC, c.hi DESC LIMIT 1) c
+    WHERE c.hi > coalesce(boundary, present));
+  renumber := renumber OR EXISTS (
+    SELECT FROM (
+      SELECT FROM {schema}.event e
+      WHERE e.xid >= coalesce(boundary, present)
+        AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)
+      ORDER BY e.xid, e.shard, e.seq LIMIT 1) e);
+  difference := concat_ws('; ',
+    CASE WHEN was.system_identifier <> here.system_identifier THEN 'another cluster' END,
+    CASE WHEN was.system_identifier = here.system_identifier AND was.database <> here.database
+         THEN 'another database' END,
+    CASE WHEN was.system_identifier = here.system_identifier AND was.timeline <> here.timeline
+         THEN format('timeline %s instead of %s: a standby was promoted, or a backup restored',
+                     here.timeline, was.timeline) END,
+    CASE WHEN was.system_identifier = here.system_identifier AND was.database = here.database AND copied_rows
+         THEN 'the tables were restored from a dump' END,
+    CASE WHEN renumber THEN 'transaction numbers that this server has not come to yet' END);
+END $$;
+
+-- Locks all that anchor() changes, in the order of everybody who locks some of it: destinations, leases, the log. Tried
+-- for a moment each time, since whoever comes behind us in the queue for a lock waits as well; and given up after a while.
+CREATE FUNCTION {schema}.lock_for_anchor() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  deadline timestamptz := clock_timestamp() + interval '5 seconds';
+BEGIN
+  PERFORM set_config('lock_timeout', '100ms', true);
+  LOOP
+    BEGIN
+      PERFORM pg_advisory_xact_lock(hashtextextended('{schema} clean', 0));
+      PERFORM FROM {schema}.destination d ORDER BY d.name FOR UPDATE;
+      PERFORM FROM {schema}.lease l ORDER BY l.destination, l.shard FOR UPDATE;
+      LOCK TABLE {schema}.event IN SHARE ROW EXCLUSIVE MODE;
+      PERFORM set_config('lock_timeout', '5s', true);
+      RETURN;
+    EXCEPTION WHEN lock_not_available THEN
+      IF clock_timestamp() > deadline THEN
+        RAISE lock_not_available USING MESSAGE = concat(
+          'the log is in use', (
+            SELECT format(' by process %s%s', a.pid, coalesce(' (' || nullif(a.application_name, '') || ')', ''))
+            FROM pg_locks k JOIN pg_stat_activity a ON a.pid = k.pid
+            WHERE k.granted AND k.mode <> 'AccessShareLock' AND a.pid <> pg_backend_pid() AND k.relation IN (
+              SELECT t.relid FROM pg_partition_tree('{schema}.event') t
+              UNION ALL VALUES ('{schema}.destination'::regclass), ('{schema}.lease'::regclass))
+            ORDER BY a.xact_start LIMIT 1),
+          ': end its transaction, or stop what writes events or cleans for a moment; nothing was changed');
+      END IF;
+    END;
+    PERFORM pg_sleep(0.05 + random() / 10);
+  END LOOP;
 END $$;
 
 -- After a restore, a copy, an upgrade, a promotion: makes this the log's own place, so that relays trust it; destinations
@@ -298,66 +398,40 @@ END $$;
 -- few; and cursors are rewritten to see the same events as before. What was written here since the rows were copied keeps
 -- its number, and is seen by none: so nothing is lost, and what was settled stays settled. The cursors' history goes.
 --
--- events: what is still to be sent, to all destinations together.
+-- events: what is still to be sent, to all destinations together; counted before anything is locked.
 CREATE FUNCTION {schema}.anchor(
   dry boolean DEFAULT true, operation uuid DEFAULT NULL, by text DEFAULT NULL,
   OUT needed boolean, OUT difference text, OUT events bigint)
 LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 #variable_conflict use_column
 DECLARE
-  was record;
+  strange record := {schema}.estrangement();
   here record;
-  copied_rows boolean;       -- rather than files: what is stored here was written by other transactions than it says
-  boundary xid8;             -- What was written here since the rows were copied has numbers from here on.
+  boundary xid8 := strange.boundary;
   renumber boolean;
 BEGIN
   IF current_setting('transaction_isolation') <> 'read committed' THEN
     RAISE invalid_transaction_state USING MESSAGE = 'anchor runs under READ COMMITTED only';
   END IF;
   PERFORM set_config('synchronous_commit', 'on', true);
-  IF NOT anchor.dry THEN
-    PERFORM pg_advisory_xact_lock(hashtextextended('{schema} clean', 0));
-    LOCK TABLE {schema}.event IN SHARE ROW EXCLUSIVE MODE;
-    PERFORM FROM {schema}.lease l ORDER BY l.destination, l.shard FOR UPDATE;
-  END IF;
-
-  SELECT i.*, i.xmin::text::bigint AS written INTO was FROM {schema}.identity i;
-  SELECT h.* INTO here FROM {schema}.here() h;
-  copied_rows := was.log IS DISTINCT FROM here.log OR was.born IS NULL
-                 OR was.born::text::bigint % 4294967296 <> was.written;
-  boundary := CASE WHEN copied_rows THEN {schema}.full_xid(was.written, pg_snapshot_xmax(pg_current_snapshot())) END;
-  renumber := EXISTS (
-    SELECT FROM {schema}.destination d
-    CROSS JOIN LATERAL (SELECT c.hi FROM {schema}.cursor c WHERE c.destination = d.name
-                        ORDER BY c.destination DESC, c.hi DESC LIMIT 1) c
-    WHERE c.hi > coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot()))));
-  renumber := renumber OR EXISTS (
-    SELECT FROM (
-      SELECT FROM {schema}.event e
-      WHERE e.xid >= coalesce(boundary, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
-        AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
-      ORDER BY e.xid, e.shard, e.seq LIMIT 1) e);
-
-  difference := concat_ws('; ',
-    CASE WHEN was.system_identifier <> here.system_identifier THEN 'another cluster' END,
-    CASE WHEN was.system_identifier = here.system_identifier AND was.database <> here.database
-         THEN 'another database' END,
-    CASE WHEN was.system_identifier = here.system_identifier AND was.timeline <> here.timeline
-         THEN format('timeline %s instead of %s: a standby was promoted, or a backup restored',
-                     here.timeline, was.timeline) END,
-    CASE WHEN was.system_identifier = here.system_identifier AND was.database = here.database AND copied_rows
-         THEN 'the tables were restored from a dump' END,
-    CASE WHEN renumber THEN 'transaction numbers that this server has not come to yet' END);
+  difference := strange.difference;
   needed := difference <> '';
   SELECT count(*) INTO events FROM {schema}.event e JOIN {schema}.place p ON p.shard = e.shard
   WHERE {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())))
-     OR NOT (pg_visible_in_snapshot(e.xid, p.settled)
-             OR (p.walking IS NOT NULL AND e.seq <= p.upto AND pg_visible_in_snapshot(e.xid, p.walking)));
+     OR NOT {schema}.is_settled(e.xid, e.seq, p.settled, p.walking, p.upto);
   events := events + (SELECT count(*) FROM {schema}.undelivered u
                       WHERE u.standing IN ('retrying', 'blocked', 'scheduled'));
   IF anchor.dry OR NOT needed THEN
     RETURN;
   END IF;
+  PERFORM {schema}.lock_for_anchor();
+  strange := {schema}.estrangement();  -- Somebody else may have done it; and numbers are given out.
+  needed := strange.difference <> '';
+  IF NOT needed THEN
+    RETURN;
+  END IF;
+  boundary := strange.boundary;
+  renumber := strange.renumber;
 
   IF renumber THEN
     -- Which cursors see it, for each transaction of old: two letters for each destination, settled and walking.
@@ -410,6 +484,7 @@ BEGIN
   UPDATE {schema}.lease l SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL;
   DELETE FROM {schema}.relay;
   UPDATE {schema}.destination d SET paused = true, changes = d.changes + 1;
+  SELECT h.* INTO here FROM {schema}.here() h;
   UPDATE {schema}.identity i
   SET system_identifier = here.system_identifier, database = here.database, timeline = here.timeline, log = here.log,
       born = pg_current_xact_id();

@@ -4,36 +4,30 @@
 -- the mapping. published: delivered everywhere it goes. Where an event is undelivered at several destinations, the worst
 -- counts. What cannot match is not looked at: "published = FALSE" never reads what is published.
 
--- Events that are not settled somewhere, and undelivered nowhere: above the least end of the places of their shard, or of
--- a transaction that was open there. A function, since it brings the settings under which it finds them by their index
+-- Events that are not settled somewhere, and undelivered nowhere: above the least end of all places, or of a transaction
+-- that was open at one of them. A function, since it brings the settings under which it finds them by their index
 -- whatever the statistics say: planned as part of a query it read the whole log.
 CREATE FUNCTION {schema}.unsettled() RETURNS SETOF {schema}.event LANGUAGE sql STABLE ROWS 1000
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
   WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p),
-  lane AS MATERIALIZED (
-    SELECT s.shard::smallint AS shard, coalesce(
-             (SELECT pg_snapshot_xmax(p.settled) FROM place p WHERE p.shard = s.shard
-              ORDER BY pg_snapshot_xmax(p.settled) LIMIT 1), '3') AS base
-    FROM generate_series(0, (SELECT i.shards FROM {schema}.identity i) - 1) AS s (shard)),
+  base AS MATERIALIZED (
+    SELECT coalesce((SELECT pg_snapshot_xmax(p.settled) FROM place p ORDER BY pg_snapshot_xmax(p.settled) LIMIT 1), '3')
+           AS xid),
   late AS MATERIALIZED (
-    SELECT DISTINCT p.shard, x.xid FROM place p CROSS JOIN LATERAL pg_snapshot_xip(p.settled) AS x (xid)
-    JOIN lane l ON l.shard = p.shard WHERE x.xid < l.base)
+    SELECT DISTINCT x.xid FROM place p CROSS JOIN LATERAL pg_snapshot_xip(p.settled) AS x (xid)
+    JOIN base b ON x.xid < b.xid)
   SELECT e.* FROM (
-    SELECT e.* FROM lane l
-    CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.shard = l.shard AND e.xid >= l.base
-                        ORDER BY e.xid, e.shard, e.seq) e
+    SELECT e.* FROM base b
+    CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.xid >= b.xid ORDER BY e.xid, e.shard, e.seq) e
     UNION ALL
     SELECT e.* FROM late l
-    CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e
-                        WHERE (e.xid, e.shard, e.seq) >= (l.xid, l.shard, 0)
-             AND (e.xid, e.shard, e.seq) <= (l.xid, l.shard, 9223372036854775807)
+    CROSS JOIN LATERAL (SELECT e.* FROM {schema}.event e WHERE e.xid >= l.xid AND e.xid <= l.xid
                         ORDER BY e.xid, e.shard, e.seq) e
   ) e
   WHERE (NOT EXISTS (SELECT FROM place)
          OR EXISTS (SELECT FROM place p
-                    WHERE p.shard = e.shard AND NOT pg_visible_in_snapshot(e.xid, p.settled)
-                      AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking))))
+                    WHERE p.shard = e.shard AND NOT {schema}.is_settled(e.xid, e.seq, p.settled, p.walking, p.upto)))
     AND NOT EXISTS (SELECT FROM {schema}.destination d
                     JOIN {schema}.undelivered u ON u.destination = d.name AND u.shard = e.shard AND u.seq = e.seq)
 $$;
@@ -78,8 +72,7 @@ SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggr
                  CROSS JOIN LATERAL (
                    SELECT c.settled_at FROM {schema}.cursor c
                    WHERE c.destination = d.name AND c.hi > e.xid AND e.shard = ANY (c.shards)
-                     AND (pg_visible_in_snapshot(e.xid, c.settled)
-                          OR (c.walking IS NOT NULL AND e.seq <= c.upto AND pg_visible_in_snapshot(e.xid, c.walking)))
+                     AND {schema}.is_settled(e.xid, e.seq, c.settled, c.walking, c.upto)
                    ORDER BY c.destination, c.hi, c.id LIMIT 1) s),
                 (SELECT max(a.at) FROM {schema}.attempt a
                  WHERE a.shard = e.shard AND a.seq = e.seq AND a.outcome = 'delivered')),
@@ -87,8 +80,7 @@ SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggr
 FROM {schema}.event e
 WHERE EXISTS (SELECT FROM place)
   AND NOT EXISTS (SELECT FROM place p
-                  WHERE p.shard = e.shard AND NOT pg_visible_in_snapshot(e.xid, p.settled)
-                    AND (p.walking IS NULL OR e.seq > p.upto OR NOT pg_visible_in_snapshot(e.xid, p.walking)))
+                  WHERE p.shard = e.shard AND NOT {schema}.is_settled(e.xid, e.seq, p.settled, p.walking, p.upto))
   AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq));
 
 CREATE VIEW {schema}.outbox AS
@@ -157,33 +149,24 @@ CREATE FUNCTION {schema}.pending(destination text, OUT events bigint, OUT exact 
 LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
 SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
 DECLARE
-  lane record;
-  counted record;
-  ahead bigint := 0;
-  last bigint := (SELECT s.last_value FROM {schema}.event_seq_seq s);
+  place record;
+  first bigint;
 BEGIN
-  events := 0;
-  exact := true;
-  FOR lane IN SELECT p.* FROM {schema}.place p WHERE p.destination = pending.destination LOOP
-    SELECT count(*) AS events, min(e.seq) AS first, min(e.created_at) AS oldest INTO counted FROM (
-      (SELECT e.seq, e.created_at FROM {schema}.event e
-       WHERE e.shard = lane.shard AND e.xid >= pg_snapshot_xmax(lane.settled)
-         AND (lane.walking IS NULL OR e.seq > lane.upto OR NOT pg_visible_in_snapshot(e.xid, lane.walking))
-       ORDER BY e.xid, e.shard, e.seq LIMIT 10001)
-      UNION ALL
-      (SELECT late.seq, late.created_at FROM pg_snapshot_xip(lane.settled) AS x (xid)
-       CROSS JOIN LATERAL (
-         SELECT e.seq, e.created_at FROM {schema}.event e
-         WHERE (e.xid, e.shard, e.seq) >= (x.xid, lane.shard, 0)
-             AND (e.xid, e.shard, e.seq) <= (x.xid, lane.shard, 9223372036854775807)
-           AND (lane.walking IS NULL OR e.seq > lane.upto OR NOT pg_visible_in_snapshot(e.xid, lane.walking))
-         ORDER BY e.xid, e.shard, e.seq LIMIT 10001) late)) e;
-    events := events + counted.events;
-    ahead := ahead + coalesce(last - counted.first + 1, 0);
-    oldest := least(oldest, counted.oldest);
-  END LOOP;
-  IF events > 10000 THEN
-    exact := false;
-    events := greatest(events, ahead / (SELECT i.shards FROM {schema}.identity i));
+  SELECT p.* INTO place FROM {schema}.places p WHERE p.destination = pending.destination;
+  SELECT count(*), min(e.seq), min(e.created_at) INTO events, first, oldest FROM (
+    (SELECT e.seq, e.created_at FROM {schema}.event e
+     WHERE e.xid >= place.base AND NOT {schema}.is_settled(
+       e.xid, e.seq, place.settled[e.shard + 1], place.walking[e.shard + 1], place.upto[e.shard + 1])
+     ORDER BY e.xid, e.shard, e.seq LIMIT 10001)
+    UNION ALL
+    (SELECT late.seq, late.created_at FROM unnest(place.late) AS x (xid)
+     CROSS JOIN LATERAL (
+       SELECT e.seq, e.created_at FROM {schema}.event e
+       WHERE e.xid >= x.xid AND e.xid <= x.xid AND x.xid < place.base AND NOT {schema}.is_settled(
+         e.xid, e.seq, place.settled[e.shard + 1], place.walking[e.shard + 1], place.upto[e.shard + 1])
+       ORDER BY e.xid, e.shard, e.seq LIMIT 10001) late)) e;
+  exact := events <= 10000;
+  IF NOT exact THEN
+    events := greatest(events, (SELECT s.last_value FROM {schema}.event_seq_seq s) - first + 1);
   END IF;
 END $$;
