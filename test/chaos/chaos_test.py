@@ -23,8 +23,12 @@ class ChaosTest(unittest.TestCase):
         print(done.stdout)
         return done.returncode, done.stdout
 
-    def assert_caught(self, relay, kind, arguments):
-        code, printed = self.chaos("--broken " + relay, arguments)
+    def assert_caught(self, relay, kind, arguments, tries=1):
+        """Within so many tries: what a fault comes to may depend on the moment."""
+        code = 0
+        while tries > 0 and code == 0:
+            tries -= 1
+            code, printed = self.chaos("--broken " + relay, arguments)
         self.assertEqual(code, 1)
         self.assertIn(kind, printed)
 
@@ -41,7 +45,8 @@ class ChaosTest(unittest.TestCase):
                            "--events 8000 --kills 4 --crashes 0 --relays 1 --seed 409")
 
     def test_publishing_without_a_claim_makes_phantoms(self):
-        self.assert_caught("unclaimed", "I2 phantom:", "--events 2000 --kills 0 --crashes 2 --sync-commit off")
+        self.assert_caught("unclaimed", "I2 phantom:", "--events 2000 --kills 0 --crashes 2 --sync-commit off",
+                           tries=4)  # A crash may find everything on disk.
 
     def test_the_order_of_transaction_ids_is_not_the_keys_order(self):
         self.assert_caught("xid-order", "I3 overtaken:", "--events 2000 --kills 0 --crashes 0")

@@ -39,8 +39,10 @@ PATIENCE = 60.0  # Seconds in which something must be delivered in the end, unti
 TOUCHED = """
 CREATE TABLE public.touched (operation uuid, seq bigint, redrives integer);
 CREATE FUNCTION public.touch() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER AS $$ BEGIN
-  INSERT INTO public.touched VALUES (NEW.operation, NEW.seq, NEW.redrives); RETURN NULL; END $$;
-CREATE TRIGGER touched AFTER UPDATE ON waybill.undelivered FOR EACH ROW
+  INSERT INTO public.touched SELECT o.id, NEW.seq, NEW.redrives FROM waybill.operation o
+  WHERE o.xmin::text::bigint = pg_current_xact_id()::text::bigint % 4294967296; RETURN NULL; END $$;
+-- At the end of the transaction, which has then written its operation's row.
+CREATE CONSTRAINT TRIGGER touched AFTER UPDATE ON waybill.undelivered DEFERRABLE INITIALLY DEFERRED FOR EACH ROW
   WHEN (NEW.redrives <> OLD.redrives) EXECUTE FUNCTION public.touch();
 """
 
