@@ -75,7 +75,7 @@ struct RelayOptions {
   std::size_t read_ahead_bytes_max = std::size_t{32} * 1024 * 1024;
   // Progress is saved at most this often. Larger: fewer writes, more duplicates after a crash.
   std::chrono::milliseconds settle_interval{50};
-  // How often the store is asked for news while something moves, and when nothing does.
+  // How often, at least, the store is asked for news: by itself, and while whoever enqueues tells of it.
   std::chrono::milliseconds poll_busy{100};
   std::chrono::milliseconds poll_idle{2'000};
   // How long a relay may be silent before another takes its work over.

@@ -175,9 +175,9 @@ class Change {
     note(fmt::format("operation {}; if it is interrupted, add --operation {} to go on", id, id));
     try {
       Progress progress(matched_);
-      Pace pace(rate_);
-      while (pace.wait(changed_, signals.stop_token())) {
-        const std::int64_t count = (*operator_.*verb_.apply)(operation_, filter_, pace.most(batch));
+      Throttle throttle(rate_);
+      while (throttle.wait(changed_, signals.stop_token())) {
+        const std::int64_t count = (*operator_.*verb_.apply)(operation_, filter_, throttle.most(batch));
         if (count == 0) return 0;
         changed_ += count;
         progress.show(changed_);

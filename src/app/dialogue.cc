@@ -90,7 +90,7 @@ int parse_rate(const std::string& text) {
   return rate;
 }
 
-bool Pace::wait(std::int64_t done, const std::stop_token& stop) const {
+bool Throttle::wait(std::int64_t done, const std::stop_token& stop) const {
   if (per_second_ > 0) {
     std::condition_variable_any pause;
     std::mutex mutex;

@@ -30,9 +30,9 @@ EventId operation_id(const std::string& text);
 int parse_rate(const std::string& text);
 
 // Keeps long work at a rate of so many in a second; 0: any number.
-class Pace {
+class Throttle {
  public:
-  explicit Pace(int per_second) : per_second_(per_second) {}
+  explicit Throttle(int per_second) : per_second_(per_second) {}
 
   // Until the next may follow, `done` of them being done. False: it is to stop.
   bool wait(std::int64_t done, const std::stop_token& stop) const;

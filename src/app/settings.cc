@@ -109,8 +109,10 @@ void read_relay(Section& root, RelayOptions& relay) {
                      {std::int64_t{1} << 20, std::int64_t{4} << 30}, "Bytes read ahead of a destination, at most"));
   relay.settle_interval =
       root.duration("settle_interval", relay.settle_interval, {0ms, 10s}, "Progress is saved at most this often");
-  relay.poll_busy = root.duration("poll_busy", relay.poll_busy, {1ms, 1min}, "Time between polls while busy");
-  relay.poll_idle = root.duration("poll_idle", relay.poll_idle, {10ms, 1min}, "Time between polls when idle");
+  relay.poll_busy = root.duration("poll_busy", relay.poll_busy, {1ms, 1min},
+                                  "Longest time between polls while nobody tells of new events");
+  relay.poll_idle =
+      root.duration("poll_idle", relay.poll_idle, {10ms, 1min}, "Time between polls while applications tell");
   if (relay.poll_busy > relay.poll_idle) root.refuse("poll_idle", "must not be shorter than poll_busy");
   relay.lease =
       root.duration("lease", relay.lease, {500ms, 10min}, "Silence after which another relay takes the work over");

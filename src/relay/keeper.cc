@@ -179,9 +179,10 @@ std::size_t Keeper::poll(Steady now) {
     spread_news();
     return 1;
   }
-  poll_interval_ = asleep_ ? context_.options.poll_idle : std::min(poll_interval_ * 2, context_.options.poll_idle);
+  poll_interval_ = asleep_ ? context_.options.poll_idle : std::min(poll_interval_ * 2, context_.options.poll_busy);
   next_poll_ = now + poll_interval_;
-  if (!asleep_ && poll_interval_ >= poll_before_sleep) try_to_sleep(now);
+  if (!asleep_ && poll_interval_ >= std::min<std::chrono::milliseconds>(poll_before_sleep, context_.options.poll_busy))
+    try_to_sleep(now);
   return 0;
 }
 

@@ -483,5 +483,32 @@ TEST(RelayOnThreads, StopHandsOverAtOnce) {
   EXPECT_TRUE(status.relays.empty());
 }
 
+// A transaction that stays open keeps the store from telling.
+TEST(RelayWithoutNews, LooksOftenEnough) {
+  ManualClock clock;
+  const auto memory = memory_store({.shards = 2}, clock);
+  WrappedStore store(*memory, [](const StoreCall& call, const std::function<void()>& run) {
+    if (call.name != "sleep") run();
+  });
+  ScriptedSink::Script script;
+  Relay relay(store, RelayOptions{.poll_busy = 100ms, .poll_idle = 2s}, Log{}, clock);
+  relay.add({.name = "out"}, std::make_unique<ScriptedSink>(script));
+  const auto go = [&](std::chrono::milliseconds time) {
+    for (const Steady end = clock.steady() + time; clock.steady() < end; clock.advance(10ms)) {
+      while (relay.step() > 0) {
+      }
+    }
+  };
+  go(10'330ms);
+  Event event;
+  event.topic = "t";
+  event.payload = "1";
+  const auto writer = memory->writer();
+  writer->enqueue(std::span(&event, 1));
+  writer->commit();
+  go(150ms);
+  EXPECT_EQ(1U, script.delivered.size());
+}
+
 }  // namespace
 }  // namespace waybill
