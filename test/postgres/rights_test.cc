@@ -133,6 +133,9 @@ TEST_F(RightsTest, WhoMayReadTheLogCanFollowIt) {
   for (const char* role : {"relay", "operator", "reader"}) {
     const auto users = postgres_store({.url = user_with(role)});
     EXPECT_EQ(1U, users->follow()->read("", 10).items.size()) << role;
+    Sql user(user_with(role));
+    EXPECT_EQ("t", user("BEGIN; SELECT waybill.flush(); SELECT pg_current_xact_id_if_assigned() IS NOT NULL"))
+        << "its commit has something to bring to disk";
   }
 }
 
