@@ -85,13 +85,17 @@ std::optional<EventId> EventId::parse(std::string_view text) {
 
 std::string EventId::to_string() const {
   std::string text;
-  text.reserve(36);
+  append_to(text);
+  return text;
+}
+
+void EventId::append_to(std::string& text) const {
+  text.reserve(text.size() + 36);
   for (std::size_t i = 0; i < bytes.size(); ++i) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
     text += hex_digits[bytes[i] >> 4U];
     text += hex_digits[bytes[i] & 0x0FU];
   }
-  return text;
 }
 
 std::string ordering_key(const EventView& event) {
