@@ -33,6 +33,19 @@ void append_percent(std::string& out, char c) {
   out += digits[static_cast<unsigned char>(c) & 0xFU];
 }
 
+// Appends what is plain in runs, and the rest in percent.
+template <typename IsPlain>
+void append_runs(std::string& out, std::string_view text, IsPlain is_plain) {
+  while (!text.empty()) {
+    const auto end = std::find_if_not(text.begin(), text.end(), is_plain);
+    out.append(text.begin(), end);
+    text.remove_prefix(static_cast<std::size_t>(end - text.begin()));
+    if (text.empty()) return;
+    append_percent(out, text.front());
+    text.remove_prefix(1);
+  }
+}
+
 }  // namespace
 
 bool same_letters(std::string_view a, std::string_view b) {
@@ -62,23 +75,11 @@ bool is_token(std::string_view text) {
 }
 
 void append_escaped(std::string& out, std::string_view text, std::string_view reserved) {
-  for (const char c : text) {
-    if (reserved.find(c) == std::string_view::npos) {
-      out += c;
-    } else {
-      append_percent(out, c);
-    }
-  }
+  append_runs(out, text, [&](char c) { return reserved.find(c) == std::string_view::npos; });
 }
 
 void append_percent_encoded(std::string& out, std::string_view text) {
-  for (const char c : text) {
-    if (is_visible(c) && c != '"' && c != '%') {
-      out += c;
-    } else {
-      append_percent(out, c);
-    }
-  }
+  append_runs(out, text, [](char c) { return is_visible(c) && c != '"' && c != '%'; });
 }
 
 }  // namespace waybill

@@ -90,12 +90,14 @@ std::string EventId::to_string() const {
 }
 
 void EventId::append_to(std::string& text) const {
-  text.reserve(text.size() + 36);
+  std::array<char, 36> spelled{};
+  std::size_t at = 0;
   for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += hex_digits[bytes[i] >> 4U];
-    text += hex_digits[bytes[i] & 0x0FU];
+    if (i == 4 || i == 6 || i == 8 || i == 10) spelled[at++] = '-';
+    spelled[at++] = hex_digits[bytes[i] >> 4U];
+    spelled[at++] = hex_digits[bytes[i] & 0x0FU];
   }
+  text.append(spelled.data(), spelled.size());
 }
 
 std::string ordering_key(const EventView& event) {
