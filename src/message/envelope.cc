@@ -68,7 +68,7 @@ Dress binary(std::string source, const Binding& binding) {
 Dress structured(std::string source, const Binding& binding) {
   return [source = std::move(source), &binding](const EventView& event, Message& message) {
     append_cloudevents_json(message, event, source);
-    return set_content_type(message, "application/cloudevents+json; charset=UTF-8", binding.content_type, binding);
+    return set_content_type(message, "application/cloudevents+json", binding.content_type, binding);
   };
 }
 

@@ -36,6 +36,9 @@ struct Row {
     const int count = *rc::gen::inRange(0, 3);
     for (int i = 0; i < count; ++i) own.push_back({text(), text()});
     headers = headers_json(own);
+    own.clear();  // What is not UTF-8 has become U+FFFD: it is what is stored that counts.
+    const auto stored = nlohmann::ordered_json::parse(headers.empty() ? "{}" : headers);
+    for (const auto& [name, value] : stored.items()) own.push_back({name, value.get<std::string>()});
     payload = Json{{"x", "y"}}.dump();
     metadata = Json{{"m", 1}}.dump(1);
   }
@@ -97,6 +100,7 @@ RC_GTEST_PROP(EnvelopeProperty, BinaryCloudEventsCarryEveryAttributeOrNothing, (
   const Binding& binding = any_binding();
   Message message;
   const std::string refusal = encoder({}, binding)(row.view(), message);
+  RC_CLASSIFY(refusal.empty(), "carried");
   if (!refusal.empty()) {
     RC_ASSERT(refusal.find('\n') == std::string::npos);
     return;
@@ -121,7 +125,9 @@ RC_GTEST_PROP(EnvelopeProperty, BodiesAreJsonThatSaysWhatTheEventSays, ()) {
   EnvelopeOptions options{.envelope = envelope};
   options.message_types.emplace_back("urn:message:{type|topic}");
   Message message;
-  if (!encoder(std::move(options), binding)(row.view(), message).empty()) return;
+  const std::string refusal = encoder(std::move(options), binding)(row.view(), message);
+  RC_CLASSIFY(refusal.empty(), "carried");
+  if (!refusal.empty()) return;
   check_lines(message, binding);
   check_own_headers(message, row);
   const Json body = Json::parse(message.body);
