@@ -22,6 +22,7 @@ struct EventId {
   // The id that `text` spells ("018f3c1e-…", any case), or nothing.
   static std::optional<EventId> parse(std::string_view text);
   std::string to_string() const;
+  void append_to(std::string& text) const;
 
   friend auto operator<=>(const EventId&, const EventId&) = default;
 };

@@ -61,31 +61,31 @@ void add_demo(CLI::App& root, Request& request) {
   app->callback([&request, options] { request.action = [options] { return demo(*options); }; });
 }
 
-void add_enqueue_flags(CLI::App* app, EnqueueOptions& options) {
-  auto* topic = app->add_option("--topic", options.topic, "What it is published under");
+void add_event_flags(CLI::App* app, EventFlags& flags) {
+  auto* topic = app->add_option("--topic", flags.topic, "What it is published under");
   const auto add = [&](const char* name, auto& value, const char* about) {
     return app->add_option(name, value, about)->needs(topic);
   };
-  add("--type", options.type, "What happened; the topic if not given");
-  add("--aggregate", options.aggregate, "What it happened to, as TYPE/ID; also the ordering key");
-  add("--aggregate-version", options.version, "The aggregate's version after the event");
-  add("--key", options.key, "Ordering key, instead of the aggregate");
-  add("--tenant", options.tenant, "Tenant; 'default' if not given");
-  add("--id", options.id, "Event id (a UUID); made if not given");
-  add("--payload", options.payload, "Payload: JSON, kept byte for byte");
-  add("--payload-file", options.payload_file, "File with a JSON payload; - for standard input");
-  add("--payload-bytes-file", options.payload_bytes_file, "File with a payload of any bytes");
-  add("--content-type", options.content_type, "Media type of the payload");
-  add("--header", options.headers, "Header, as NAME=VALUE; may be repeated")->allow_extra_args(false);
-  add("--metadata", options.metadata, "A JSON object that travels in the message");
-  add("--routing-key", options.routing_key, "Wins over the destination's template");
-  add("--schema-id", options.schema_id, "Schema of the payload");
-  add("--schema-version", options.schema_version, "Its version");
-  add("--dedup-key", options.dedup_key, "A second event with this key is not written");
-  add("--occurred-at", options.occurred_at, "When it happened (RFC 3339, or 10m for ago)");
-  add("--not-before", options.not_before, "Not delivered earlier (RFC 3339, or 10m from now)");
-  add("--expires-at", options.expires_at, "Not delivered later (RFC 3339, or 2h from now)");
-  add("--attempts-max", options.attempts_max, "Attempts before it is given up");
+  add("--type", flags.type, "What happened; the topic if not given");
+  add("--aggregate", flags.aggregate, "What it happened to, as TYPE/ID; also the ordering key");
+  add("--aggregate-version", flags.version, "The aggregate's version after the event");
+  add("--key", flags.key, "Ordering key, instead of the aggregate");
+  add("--tenant", flags.tenant, "Tenant; 'default' if not given");
+  add("--id", flags.id, "Event id (a UUID); made if not given");
+  add("--payload", flags.payload, "Payload: JSON, kept byte for byte");
+  add("--payload-file", flags.payload_file, "File with a JSON payload; - for standard input");
+  add("--payload-bytes-file", flags.payload_bytes_file, "File with a payload of any bytes");
+  add("--content-type", flags.content_type, "Media type of the payload");
+  add("--header", flags.headers, "Header, as NAME=VALUE; may be repeated")->allow_extra_args(false);
+  add("--metadata", flags.metadata, "A JSON object that travels in the message");
+  add("--routing-key", flags.routing_key, "Wins over the destination's template");
+  add("--schema-id", flags.schema_id, "Schema of the payload");
+  add("--schema-version", flags.schema_version, "Its version");
+  add("--dedup-key", flags.dedup_key, "A second event with this key is not written");
+  add("--occurred-at", flags.occurred_at, "When it happened (RFC 3339, or 10m for ago)");
+  add("--not-before", flags.not_before, "Not delivered earlier (RFC 3339, or 10m from now)");
+  add("--expires-at", flags.expires_at, "Not delivered later (RFC 3339, or 2h from now)");
+  add("--attempts-max", flags.attempts_max, "Attempts before it is given up");
 }
 
 void add_enqueue(CLI::App& root, Request& request) {
@@ -97,7 +97,7 @@ void add_enqueue(CLI::App& root, Request& request) {
                   "  "
                   "{\"topic\":\"order.paid\",\"aggregate_type\":\"order\",\"aggregate_id\":\"o-7\",\"payload\":{\"id\":"
                   "\"o-7\"}}\n");
-  add_enqueue_flags(app, *options);
+  add_event_flags(app, options->event);
   app->add_flag("--json", options->json, "Print the ids as JSON");
   run_with(app, request, options, enqueue);
 }
@@ -150,6 +150,24 @@ void add_events_show(CLI::App& events, Request& request) {
   run_with(app, request, options, events_show);
 }
 
+void add_route(CLI::App& root, Request& request) {
+  auto* route =
+      add_command(root, "route", "Look at where events go", "  waybill route test --topic order.paid --payload '{}'\n");
+  route->require_subcommand(1);
+  auto options = std::make_shared<RouteTestOptions>();
+  auto* app = add_command(*route, "test",
+                          "Show where an event would go and how it would look there; nothing is sent or written.\n"
+                          "Ends with 4 if no destination gets it, or one would refuse it",
+                          "  waybill route test --topic order.paid --aggregate order/o-7 --payload '{\"id\":\"o-7\"}'\n"
+                          "  waybill route test --event 018f3c1e-7b1a-7c3d-9e2f-0123456789ab --body\n"
+                          "  waybill route test < event.json              # one line, as 'waybill enqueue' reads it\n");
+  add_event_flags(app, options->event);
+  app->add_option("--event", options->id, "Id of an event in the store, instead")->excludes("--topic");
+  app->add_flag("--body", options->body, "Show all of the body");
+  app->add_flag("--json", options->json, "Print JSON");
+  run_with(app, request, options, route_test);
+}
+
 void add_config(CLI::App& root, Request& request) {
   auto* config = add_command(root, "config", "Check or show the configuration",
                              "  waybill config check\n  waybill config show --origin\n");
@@ -196,6 +214,7 @@ void add_commands(CLI::App& root, Request& request) {
   add_events_list(*events, request);
   add_events_show(*events, request);
   add_operator_commands(root, request);
+  add_route(root, request);
   add_config(root, request);
   add_doctor(root, request);
   add_version(root, request);

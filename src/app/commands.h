@@ -41,8 +41,8 @@ struct DemoOptions {
 // Ends with ok if both of its destinations have received events, or if it was stopped.
 int demo(const DemoOptions& options);
 
-// What the flags say, as text; empty: not given.
-struct EnqueueOptions {
+// What the flags say of an event, as text; empty: not given.
+struct EventFlags {
   std::string topic{}, type{}, aggregate{}, key{}, tenant{}, id{};
   std::optional<std::string> payload{};
   std::string payload_file{}, payload_bytes_file{}, content_type{}, metadata{};
@@ -51,6 +51,10 @@ struct EnqueueOptions {
   std::string occurred_at{}, not_before{}, expires_at{};
   std::optional<std::int64_t> version{};
   std::optional<std::int32_t> schema_version{}, attempts_max{};
+};
+
+struct EnqueueOptions {
+  EventFlags event{};  // Without a topic: lines of the standard input.
   bool json = false;
 };
 ExitCode enqueue(const Sources& sources, const EnqueueOptions& options);
@@ -167,6 +171,14 @@ struct CleanCommandOptions {
 int clean(const Sources& sources, const CleanCommandOptions& options);
 
 ExitCode anchor(const Sources& sources, const ActOptions& options);
+
+struct RouteTestOptions {
+  EventFlags event{};  // Without a topic: a line of the standard input,
+  std::string id{};    // or an event of the store.
+  bool body = false;
+  bool json = false;
+};
+ExitCode route_test(const Sources& sources, const RouteTestOptions& options);
 
 struct ConfigOptions {
   bool origin = false;

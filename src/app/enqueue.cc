@@ -7,12 +7,10 @@
 
 #include "waybill/error.h"
 
-#include "app/aggregate_text.h"
 #include "app/commands.h"
+#include "app/event_flags.h"
 #include "app/event_line.h"
 #include "app/json_writer.h"
-#include "app/moment.h"
-#include "app/payload_file.h"
 #include "app/session.h"
 #include "app/terminal.h"
 #include "model/validate.h"
@@ -25,54 +23,6 @@ constexpr std::size_t line_bytes_max = std::size_t{4} * 1024 * 1024;
 // Up to here the input is read and checked before the transaction begins, so that a slow producer holds no
 // locks; beyond, memory counts more.
 constexpr std::size_t bytes_before_writing = std::size_t{64} * 1024 * 1024;
-
-void set_payload(const EnqueueOptions& options, Event& event) {
-  const int given =
-      (options.payload ? 1 : 0) + (options.payload_file.empty() ? 0 : 1) + (options.payload_bytes_file.empty() ? 0 : 1);
-  if (given != 1) throw Error(Remedy::fix_input, "give one of --payload, --payload-file and --payload-bytes-file");
-  if (options.payload) event.payload = options.payload;
-  if (!options.payload_file.empty()) event.payload = read_payload(options.payload_file);
-  if (!options.payload_bytes_file.empty()) event.payload_bytes = read_payload(options.payload_bytes_file);
-}
-
-Header parse_header(const std::string& text) {
-  const auto equals = text.find('=');
-  if (equals == std::string::npos || equals == 0)
-    throw Error(Remedy::fix_input, fmt::format("--header '{}' must read NAME=VALUE", text));
-  return {text.substr(0, equals), text.substr(equals + 1)};
-}
-
-Event event_of(const EnqueueOptions& options) {
-  Event event;
-  event.topic = options.topic;
-  event.type = options.type;
-  if (!options.aggregate.empty()) event.aggregate = parse_aggregate(options.aggregate);
-  event.version = options.version;
-  event.key = options.key;
-  if (!options.tenant.empty()) event.tenant = options.tenant;
-  if (!options.id.empty()) {
-    event.id = EventId::parse(options.id);
-    if (!event.id) throw Error(Remedy::fix_input, fmt::format("--id '{}' is no UUID", options.id));
-  }
-  set_payload(options, event);
-  event.content_type = options.content_type;
-  event.metadata = options.metadata;
-  for (const auto& header : options.headers) event.headers.push_back(parse_header(header));
-  event.routing_key = options.routing_key;
-  event.schema_id = options.schema_id;
-  event.schema_version = options.schema_version;
-  event.attempts_max = options.attempts_max;
-  event.dedup_key = options.dedup_key;
-  const Time now = system_clock().now();
-  const auto moment = [&](std::string_view flag, const std::string& text, Direction direction) {
-    return text.empty() ? std::nullopt : std::optional(parse_moment(flag, text, now, direction));
-  };
-  event.occurred_at = moment("--occurred-at", options.occurred_at, Direction::past);
-  event.not_before = moment("--not-before", options.not_before, Direction::future);
-  event.expires_at = moment("--expires-at", options.expires_at, Direction::future);
-  validate(event);
-  return event;
-}
 
 // Reads events from lines of JSON. A line that is wrong is named by its number.
 class LineReader {
@@ -157,12 +107,12 @@ void print_ids(const std::vector<EventId>& ids, bool as_json) {
 ExitCode enqueue(const Sources& sources, const EnqueueOptions& options) {
   const Settings settings = load_settings(sources);
   const auto store = open_store_quietly(settings);
-  if (options.topic.empty()) {
+  if (options.event.topic.empty()) {
     require_schema(*store);
     print_ids(write_lines(*store), options.json);
     return ExitCode::ok;
   }
-  const Event event = event_of(options);
+  const Event event = event_of(options.event);
   require_schema(*store);
   print_ids(write_one(*store, event), options.json);
   return ExitCode::ok;

@@ -1,10 +1,11 @@
 #include "app/json_members.h"
 
-#include <nlohmann/json.hpp>
+#include <algorithm>
 
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "base/json_text.h"
 
 namespace waybill::app {
 namespace {
@@ -64,9 +65,10 @@ class Walker {
 }  // namespace
 
 std::string decode_json_string(std::string_view json) {
-  const auto value = nlohmann::json::parse(json, nullptr, false);
-  if (!value.is_string()) throw Error(Remedy::fix_input, "is not a text, or spells half a character");
-  return value.get<std::string>();
+  std::string decoded;
+  const auto text = take_json_string(json, decoded);
+  if (!text || !json.empty()) throw Error(Remedy::fix_input, "is not a text, or spells half a character");
+  return std::string(*text);
 }
 
 std::vector<JsonMember> json_members(std::string_view text) {

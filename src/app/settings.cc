@@ -191,7 +191,9 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
   if (destination.type.empty()) {
     section.ignore_rest();
   } else {
-    destination.make_sink = read_sink(destination.type, section);
+    SinkSetup setup = read_sink(destination.type, section);
+    destination.make_sink = std::move(setup.make);
+    destination.preview = std::move(setup.preview);
   }
   return destination;
 }

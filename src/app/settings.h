@@ -22,6 +22,7 @@ struct Destination {
   std::string type{};
   DestinationOptions options{};
   MakeSink make_sink{};  // None: a stream, which clients read from the log by themselves.
+  PreviewEvent preview{};
 };
 
 // Where metrics and streams are served; loopback only.

@@ -8,7 +8,7 @@
 #include "app/terminal.h"
 #include "base/json_text.h"
 #include "base/time_text.h"
-#include "model/envelope.h"
+#include "model/event_json.h"
 
 namespace waybill::app {
 namespace {

@@ -10,7 +10,7 @@
 
 #include "app/settings.h"
 #include "base/assert.h"
-#include "config/secret.h"
+#include "model/event_json.h"
 #include "sink/file/file_sink.h"
 #include "sink/null/null_sink.h"
 
@@ -23,25 +23,35 @@ bool is_postgres(const std::string& url) {
   return url.starts_with("postgresql://") || url.starts_with("postgres://");
 }
 
-MakeSink read_file(config::Section& section) {
+// A line of JSON.
+PreviewEvent preview_line(std::string address) {
+  return [address = std::move(address)](const EventView& event) {
+    Preview preview{.address = address};
+    append_event_json(preview.message.body, event);
+    preview.message.content_type = "application/json";
+    return preview;
+  };
+}
+
+SinkSetup read_file(config::Section& section) {
   FileSinkOptions options;
   options.path = section.text("path", "", "File that events are appended to, one line of JSON each");
   options.fsync = section.boolean("fsync", options.fsync, "Force every batch to disk before it counts");
   if (options.path.empty()) section.refuse("path", R"(is missing; name a file, as in path = "events.jsonl")");
-  return [options] { return file_sink(options); };
+  return {.make = [options] { return file_sink(options); }, .preview = preview_line(options.path)};
 }
 
-MakeSink read_stdout(config::Section&) {
-  return [] { return stdout_sink(); };
+SinkSetup read_stdout(config::Section&) {
+  return {.make = [] { return stdout_sink(); }, .preview = preview_line("the standard output")};
 }
 
-MakeSink read_null(config::Section&) {
-  return [] { return null_sink(); };
+SinkSetup read_null(config::Section&) {
+  return {.make = [] { return null_sink(); }};
 }
 
 struct DestinationType {
   std::string_view name{};
-  MakeSink (*read)(config::Section&) = nullptr;
+  SinkSetup (*read)(config::Section&) = nullptr;
 };
 
 // A new destination is one line here.
@@ -95,7 +105,7 @@ std::vector<std::string> destination_types() {
   return names;
 }
 
-MakeSink read_sink(const std::string& type, config::Section& section) {
+SinkSetup read_sink(const std::string& type, config::Section& section) {
   const auto known =
       std::find_if(types.begin(), types.end(), [&](const auto& candidate) { return candidate.name == type; });
   WAYBILL_ASSERT(known != types.end());

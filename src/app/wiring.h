@@ -11,6 +11,7 @@
 #include "waybill/store.h"
 
 #include "config/section.h"
+#include "message/preview.h"
 
 namespace waybill::app {
 
@@ -42,8 +43,13 @@ std::vector<std::string> destination_types();
 // Makes the sink of a destination whose keys have been read.
 using MakeSink = std::function<std::unique_ptr<Sink>()>;
 
-// Reads the keys that only a destination of this type has.
+// What the keys that only destinations of one type have come to.
+struct SinkSetup {
+  MakeSink make{};
+  PreviewEvent preview{};  // None: there is nothing to show.
+};
+
 // REQUIRES: `type` is one of destination_types(), and not stream_type.
-MakeSink read_sink(const std::string& type, config::Section& section);
+SinkSetup read_sink(const std::string& type, config::Section& section);
 
 }  // namespace waybill::app

@@ -1,5 +1,7 @@
 #include "base/json_text.h"
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
 
 namespace waybill {
@@ -194,6 +196,59 @@ class JsonChecker {
   int depth_ = 0;
 };
 
+// The number that the four hexadecimal digits after "\\u" spell; nothing if there are none.
+std::optional<std::uint32_t> code_unit(std::string_view text) {
+  if (text.size() < 6 || text[0] != '\\' || text[1] != 'u') return std::nullopt;
+  std::uint32_t unit = 0;
+  const char* end = text.data() + 6;
+  return std::from_chars(text.data() + 2, end, unit, 16).ptr == end ? std::optional(unit) : std::nullopt;
+}
+
+void append_utf8(std::string& out, std::uint32_t point) {
+  const auto tail = [&](unsigned shift) { out += static_cast<char>(0x80U | (point >> shift & 0x3FU)); };
+  if (point < 0x80) {
+    out += static_cast<char>(point);
+  } else if (point < 0x800) {
+    out += static_cast<char>(0xC0U | point >> 6U);
+    tail(0);
+  } else if (point < 0x10000) {
+    out += static_cast<char>(0xE0U | point >> 12U);
+    tail(6);
+    tail(0);
+  } else {
+    out += static_cast<char>(0xF0U | point >> 18U);
+    tail(12);
+    tail(6);
+    tail(0);
+  }
+}
+
+// Appends the character that the "\\u…" at the front of `text` spells; returns how long that is, 0 if it spells none.
+std::size_t take_code_point(std::string_view text, std::string& out) {
+  const auto high = code_unit(text);
+  if (!high || (*high >= 0xDC00 && *high < 0xE000)) return 0;
+  if (*high < 0xD800 || *high >= 0xE000) {
+    append_utf8(out, *high);
+    return 6;
+  }
+  const auto low = code_unit(text.substr(6));
+  if (!low || *low < 0xDC00 || *low >= 0xE000) return 0;
+  append_utf8(out, 0x10000U + ((*high - 0xD800U) << 10U) + (*low - 0xDC00U));
+  return 12;
+}
+
+// The same for any escape.
+std::size_t take_escape(std::string_view text, std::string& out) {
+  constexpr std::string_view letters = "\"\\/bfnrt";
+  constexpr std::string_view meanings = "\"\\/\b\f\n\r\t";
+  if (text.size() < 2) return 0;
+  if (text[1] == 'u') return take_code_point(text, out);
+  const auto at = letters.find(text[1]);
+  if (at == std::string_view::npos) return 0;
+  out += meanings[at];
+  return 2;
+}
+
 }  // namespace
 
 bool is_json(std::string_view text) {
@@ -237,6 +292,33 @@ std::string json_string(std::string_view text) {
   std::string out;
   append_json_string(out, text);
   return out;
+}
+
+std::optional<std::string_view> take_json_string(std::string_view& text, std::string& decoded) {
+  if (!text.starts_with('"')) return std::nullopt;
+  decoded.clear();
+  std::size_t plain = 1;  // start of the run not decoded yet
+  std::size_t i = 1;
+  while (i < text.size() && text[i] != '"') {
+    if (static_cast<unsigned char>(text[i]) < 0x20) return std::nullopt;
+    std::size_t length = 0;
+    if (text[i] == '\\') {
+      decoded.append(text, plain, i - plain);
+      length = take_escape(text.substr(i), decoded);
+      plain = i + length;
+    } else {
+      length = sequence_length(text.substr(i));
+    }
+    if (length == 0) return std::nullopt;
+    i += length;
+  }
+  if (i >= text.size()) return std::nullopt;
+  const std::string_view last = text.substr(plain, i - plain);
+  const bool escaped = plain > 1;
+  text.remove_prefix(i + 1);
+  if (!escaped) return last;
+  decoded += last;
+  return decoded;
 }
 
 void append_base64(std::string& out, std::string_view bytes) {

@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -9,6 +10,10 @@ namespace waybill {
 void append_json_string(std::string& out, std::string_view text);
 
 std::string json_string(std::string_view text);
+
+// Takes a JSON string off the front of `text`. What it spells: a part of `text`, or, if it is written with escapes,
+// of `decoded`. Nothing if there is none, or if it is not UTF-8 or spells half a character.
+std::optional<std::string_view> take_json_string(std::string_view& text, std::string& decoded);
 
 // Appends `bytes` in base64, with padding.
 void append_base64(std::string& out, std::string_view bytes);

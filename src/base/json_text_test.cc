@@ -47,6 +47,22 @@ TEST(JsonText, KnowsAnObject) {
   EXPECT_FALSE(is_json_object("{"));
 }
 
+TEST(JsonText, TakesAString) {
+  const auto taken = [](std::string_view text) -> std::string {
+    std::string decoded;
+    const auto spelled = take_json_string(text, decoded);
+    return spelled ? std::string(*spelled) + '|' + std::string(text) : "none";
+  };
+  EXPECT_EQ(R"(ab|, "c")", taken(R"("ab", "c")"));
+  EXPECT_EQ("|", taken(R"("")"));
+  EXPECT_EQ("a\"\\/\b\f\n\r\tz|", taken(R"("a\"\\\/\b\f\n\r\tz")"));
+  EXPECT_EQ("aAü€😀b|", taken(R"("a\u0041\u00fc\u20AC\ud83d\ude00b")"));
+  EXPECT_EQ("ü😀|", taken(R"("ü😀")"));
+  for (const char* text : {"", "a", "\"", R"("a)", R"("\)", R"("\x")", R"("\u12")", R"("\u12G4")", R"("\ud800")",
+                           R"("\ud800\u0041")", R"("\udc00")", "\"\xff\"", "\"\n\""})
+    EXPECT_EQ("none", taken(text)) << text;
+}
+
 TEST(JsonText, Base64) {
   const auto encoded = [](std::string_view bytes) {
     std::string out;

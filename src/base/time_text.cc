@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <cstdlib>
 #include <limits>
 
 #include <fmt/format.h>
@@ -80,9 +81,20 @@ std::string to_rfc3339(Time time) {
   const auto day = std::chrono::floor<std::chrono::days>(time);
   const std::chrono::year_month_day date(day);
   const std::chrono::hh_mm_ss clock(time - day);
-  return fmt::format("{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:06}Z", static_cast<int>(date.year()),
-                     static_cast<unsigned>(date.month()), static_cast<unsigned>(date.day()), clock.hours().count(),
-                     clock.minutes().count(), clock.seconds().count(), clock.subseconds().count());
+  const int year = static_cast<int>(date.year());
+  std::string text = "0000-00-00T00:00:00.000000Z";
+  const auto put = [&](std::size_t end, std::size_t digits, std::int64_t value) {
+    for (; digits > 0; --digits, value /= 10) text[--end] = static_cast<char>('0' + std::abs(value % 10));
+  };
+  put(4, 4, year);
+  put(7, 2, static_cast<unsigned>(date.month()));
+  put(10, 2, static_cast<unsigned>(date.day()));
+  put(13, 2, clock.hours().count());
+  put(16, 2, clock.minutes().count());
+  put(19, 2, clock.seconds().count());
+  put(26, 6, clock.subseconds().count());
+  if (year < 0 || year > 9999) text.replace(0, 4, fmt::format("{:04}", year));  // No RFC 3339 any more, but the truth.
+  return text;
 }
 
 std::optional<Time> parse_rfc3339(std::string_view text) {

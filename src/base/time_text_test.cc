@@ -15,6 +15,13 @@ TEST(TimeText, WritesAndReadsBack) {
   EXPECT_EQ(time, parse_rfc3339("2026-02-19 03:00:05.123456-05:30"));
 }
 
+TEST(TimeText, WritesYearsThatNobodyReads) {
+  const auto new_year = [](int year) { return to_rfc3339(std::chrono::sys_days(std::chrono::year(year) / 1 / 1)); };
+  EXPECT_EQ("0007-01-01T00:00:00.000000Z", new_year(7));
+  EXPECT_EQ("12026-01-01T00:00:00.000000Z", new_year(12'026));
+  EXPECT_EQ("-044-01-01T00:00:00.000000Z", new_year(-44));
+}
+
 TEST(TimeText, RefusesWhatIsNoTime) {
   for (const char* text : {"", "2026-02-30T00:00:00Z", "2026-02-19T24:00:00Z", "2026-02-19T08:30:00", "2026-02-19",
                            "2026-02-19T08:30:00.Z", "2026-02-19T08:30:00Z ", "yesterday"})

@@ -7,6 +7,7 @@
 #include <sys/random.h>
 
 #include "base/assert.h"
+#include "model/event_view.h"
 #include "model/key_hash.h"
 
 namespace waybill {
@@ -85,13 +86,46 @@ std::optional<EventId> EventId::parse(std::string_view text) {
 
 std::string EventId::to_string() const {
   std::string text;
-  text.reserve(36);
-  for (std::size_t i = 0; i < bytes.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    text += hex_digits[bytes[i] >> 4U];
-    text += hex_digits[bytes[i] & 0x0FU];
-  }
+  append_to(text);
   return text;
+}
+
+void EventId::append_to(std::string& text) const {
+  std::array<char, 36> spelled{};
+  std::size_t at = 0;
+  for (std::size_t i = 0; i < bytes.size(); ++i) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) spelled[at++] = '-';
+    spelled[at++] = hex_digits[bytes[i] >> 4U];
+    spelled[at++] = hex_digits[bytes[i] & 0x0FU];
+  }
+  text.append(spelled.data(), spelled.size());
+}
+
+EventView view_of(const Event& event, std::string_view headers, Time now) {
+  return {.id = *event.id,
+          .tenant = event.tenant,
+          .topic = event.topic,
+          .type = event.type.empty() ? event.topic : event.type,
+          .aggregate_type = event.aggregate.type,
+          .aggregate_id = event.aggregate.id,
+          .version = event.version,
+          .key = event.key,
+          .payload = event.payload ? *event.payload : *event.payload_bytes,
+          .payload_is_json = event.payload.has_value(),
+          .content_type = !event.content_type.empty() ? std::string_view(event.content_type)
+                          : event.payload             ? "application/json"
+                                                      : "application/octet-stream",
+          .metadata = event.metadata,
+          .headers = headers,
+          .routing_key = event.routing_key,
+          .schema_id = event.schema_id,
+          .schema_version = event.schema_version,
+          .occurred_at = event.occurred_at.value_or(now),
+          .created_at = now,
+          .not_before = event.not_before,
+          .expires_at = event.expires_at,
+          .attempts_max = event.attempts_max,
+          .dedup_key = event.dedup_key};
 }
 
 std::string ordering_key(const EventView& event) {

@@ -1,6 +1,9 @@
 #include "model/routing.h"
 
 #include <algorithm>
+#include <array>
+
+#include <fmt/format.h>
 
 namespace waybill {
 namespace {
@@ -9,6 +12,16 @@ bool any_matches(const std::vector<std::string>& patterns, std::string_view text
   return patterns.empty() ||
          std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, text); });
 }
+
+struct Rule {
+  std::string_view field{};
+  std::vector<std::string> Match::*patterns = nullptr;
+  std::string_view EventView::*value = nullptr;
+};
+constexpr std::array rules{Rule{"topic", &Match::topic, &EventView::topic},
+                           Rule{"type", &Match::type, &EventView::type},
+                           Rule{"tenant", &Match::tenant, &EventView::tenant},
+                           Rule{"aggregate_type", &Match::aggregate_type, &EventView::aggregate_type}};
 
 }  // namespace
 
@@ -35,8 +48,16 @@ bool matches(std::string_view pattern, std::string_view text) {
 }
 
 bool matches(const Match& match, const EventView& event) {
-  return any_matches(match.topic, event.topic) && any_matches(match.type, event.type) &&
-         any_matches(match.tenant, event.tenant) && any_matches(match.aggregate_type, event.aggregate_type);
+  return std::all_of(rules.begin(), rules.end(),
+                     [&](const Rule& rule) { return any_matches(match.*rule.patterns, event.*rule.value); });
+}
+
+std::string mismatch(const Match& match, const EventView& event) {
+  for (const Rule& rule : rules)
+    if (!any_matches(match.*rule.patterns, event.*rule.value))
+      return fmt::format("{} '{}' is none of '{}'", rule.field, event.*rule.value,
+                         fmt::join(match.*rule.patterns, "', '"));
+  return {};
 }
 
 }  // namespace waybill

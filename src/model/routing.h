@@ -1,5 +1,6 @@
 #pragma once
 
+#include <string>
 #include <string_view>
 
 #include "waybill/event.h"
@@ -12,5 +13,8 @@ namespace waybill {
 bool matches(std::string_view pattern, std::string_view text);
 
 bool matches(const Match& match, const EventView& event);
+
+// Why it does not, for people: "topic 'room.opened' is none of 'patient.*'"; empty if it does.
+std::string mismatch(const Match& match, const EventView& event);
 
 }  // namespace waybill

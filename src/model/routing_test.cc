@@ -32,5 +32,13 @@ TEST(Match, NeedsOnePatternOfEachList) {
       matches(Match{.topic = {"room.*"}, .type = {"opened"}, .tenant = {"n*"}, .aggregate_type = {"room"}}, event));
 }
 
+TEST(Match, SaysWhyNot) {
+  const EventView event{.tenant = "north", .topic = "room.opened", .type = "opened"};
+  EXPECT_EQ(mismatch(Match{.topic = {"room.*"}}, event), "");
+  EXPECT_EQ(mismatch(Match{.topic = {"patient.*", "order.*"}}, event),
+            "topic 'room.opened' is none of 'patient.*', 'order.*'");
+  EXPECT_EQ(mismatch(Match{.aggregate_type = {"room"}}, event), "aggregate_type '' is none of 'room'");
+}
+
 }  // namespace
 }  // namespace waybill

@@ -9,7 +9,7 @@ COMMANDS = [["init"], ["migrate"], ["run"], ["demo"], ["enqueue"], ["status"], [
             ["config"], ["config", "check"], ["config", "show"], ["doctor"], ["version"], ["dead"], ["dead", "list"],
             ["dead", "show"], ["dead", "edit"], ["dead", "redrive"], ["dead", "dismiss"], ["blocked"], ["pause"], ["resume"],
             ["rewind"], ["destinations"], ["destinations", "list"], ["destinations", "forget"], ["operations"], ["clean"],
-            ["anchor"]]
+            ["anchor"], ["route"], ["route", "test"]]
 DOCS = pathlib.Path(__file__).parents[2] / "docs" / "command-line.md"
 
 
@@ -29,7 +29,7 @@ class UsageTest(CliTest):
         for entry in listed:
             words = re.findall(r"^[a-z ]+(?<! )", entry)[0].split()
             named[tuple(words)] = re.findall(r"--[a-z-]+", entry)
-        groups = {("events",), ("config",), ("dead",), ("destinations",)}
+        groups = {("events",), ("config",), ("dead",), ("destinations",), ("route",)}
         self.assertEqual({tuple(command) for command in COMMANDS} - groups, set(named))
         for command, flags in named.items():
             shown = self.succeed(*command, "--help").out

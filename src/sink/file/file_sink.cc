@@ -12,7 +12,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "model/envelope.h"
+#include "model/event_json.h"
 
 namespace waybill {
 namespace {

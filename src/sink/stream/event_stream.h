@@ -26,7 +26,7 @@ struct StreamOptions {
 //
 //   retry: 1000
 //   id: <place>                   opaque; a browser sends it back as Last-Event-ID when it reconnects
-//   data: {"id":…,"topic":…}      the event on one line, see model/envelope.h; no "event:" line, so
+//   data: {"id":…,"topic":…}      the event on one line, see model/event_json.h; no "event:" line, so
 //   `onmessage`
 //                                 gets everything: the type is in the data
 //   :                             every 15 s without an event, with an "id:" line if the place has moved

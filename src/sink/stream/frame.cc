@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "base/assert.h"
-#include "model/envelope.h"
+#include "model/event_json.h"
 #include "model/routing.h"
 
 namespace waybill::stream {

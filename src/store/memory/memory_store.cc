@@ -5,6 +5,7 @@
 
 #include "waybill/error.h"
 
+#include "model/event_view.h"
 #include "model/key_hash.h"
 #include "model/validate.h"
 #include "store/memory/tables.h"
@@ -13,33 +14,9 @@ namespace waybill {
 namespace {
 
 void fill_view(StoredEvent& stored, std::int64_t seq, std::int32_t shards, Time now) {
-  Event& event = stored.event;
-  stored.headers = headers_json(event.headers);
-  stored.view = {.seq = seq,
-                 .id = *event.id,
-                 .tenant = event.tenant,
-                 .topic = event.topic,
-                 .type = event.type.empty() ? event.topic : event.type,
-                 .aggregate_type = event.aggregate.type,
-                 .aggregate_id = event.aggregate.id,
-                 .version = event.version,
-                 .key = event.key,
-                 .payload = event.payload ? *event.payload : *event.payload_bytes,
-                 .payload_is_json = event.payload.has_value(),
-                 .content_type = !event.content_type.empty() ? std::string_view(event.content_type)
-                                 : event.payload             ? "application/json"
-                                                             : "application/octet-stream",
-                 .metadata = event.metadata,
-                 .headers = stored.headers,
-                 .routing_key = event.routing_key,
-                 .schema_id = event.schema_id,
-                 .schema_version = event.schema_version,
-                 .occurred_at = event.occurred_at.value_or(now),
-                 .created_at = now,
-                 .not_before = event.not_before,
-                 .expires_at = event.expires_at,
-                 .attempts_max = event.attempts_max,
-                 .dedup_key = event.dedup_key};
+  stored.headers = headers_json(stored.event.headers);
+  stored.view = view_of(stored.event, stored.headers, now);
+  stored.view.seq = seq;
   const std::uint64_t hash = key_hash(stored.view);
   const std::uint64_t spread = hash != 0 ? hash : static_cast<std::uint64_t>(seq);
   stored.view.shard = static_cast<std::int32_t>(spread % static_cast<std::uint64_t>(shards));

@@ -8,7 +8,7 @@
 #include "waybill/error.h"
 
 #include "base/time_text.h"
-#include "model/envelope.h"
+#include "model/event_json.h"
 #include "store/sqlite/cursor.h"
 #include "store/sqlite/event_rows.h"
 

@@ -1,4 +1,4 @@
-#include "model/envelope.h"
+#include "model/event_json.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "model/envelope.h"
+#include "model/event_json.h"
 
 #include <algorithm>
 #include <iterator>
