@@ -29,16 +29,6 @@ TmpPostgres& old_server() {
   return server;
 }
 
-// What the error says, if it cannot be read.
-std::string refusal(Store& store) {
-  try {
-    Reader(store).leave();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 std::set<std::string> names_in(const std::vector<Reader::Seen>& events) {
   std::set<std::string> names;
   for (const auto& event : events) names.insert(event.name);
@@ -165,7 +155,7 @@ TEST_F(AnchorTest, Row33_ADumpInAYoungerServerGoesOnWithoutALoss) {
   ASSERT_LT(there.number("SELECT pg_current_xact_id()::text"),
             app.number("SELECT max(hi::text::bigint) FROM waybill.cursor"));
   const auto copy = postgres_store({.url = copy_url});
-  EXPECT_THAT(refusal(*copy), HasSubstr("waybill anchor --dry-run"));
+  EXPECT_THAT(why_unreadable(*copy), HasSubstr("waybill anchor --dry-run"));
 
   // The application is quicker than the operator.
   const int before = next_;
@@ -177,7 +167,7 @@ TEST_F(AnchorTest, Row33_ADumpInAYoungerServerGoesOnWithoutALoss) {
   EXPECT_TRUE(dry.needed);
   EXPECT_THAT(dry.found, HasSubstr("another cluster"));
   EXPECT_THAT(dry.found, HasSubstr("transaction numbers"));
-  EXPECT_THAT(refusal(*copy), HasSubstr("waybill anchor --dry-run"));
+  EXPECT_THAT(why_unreadable(*copy), HasSubstr("waybill anchor --dry-run"));
   const Operation operation{.id = EventId::make(), .by = "me"};
   const auto anchored = copy->upkeep()->anchor(operation, false);
   EXPECT_TRUE(anchored.needed);
@@ -205,7 +195,7 @@ TEST_F(AnchorTest, ADumpInAnOlderServerKeepsItsNumbers) {
   make_history();
   const std::string copy_url = restored_on(old_server());
   const auto copy = postgres_store({.url = copy_url});
-  EXPECT_THAT(refusal(*copy), HasSubstr("waybill anchor"));
+  EXPECT_THAT(why_unreadable(*copy), HasSubstr("waybill anchor"));
   Sql there(copy_url);
   const int before = next_;
   write(there, 20);
@@ -252,11 +242,12 @@ TEST_F(AnchorTest, ACloneInTheSameClusterSendsNothingByItself) {
   const std::string name = app("SELECT current_database()");
   const std::string clone_url = server.url(name + "_clone");
   app = Sql(server.url("postgres"));
-  ASSERT_TRUE(eventually([&] { return app.refusal("CREATE DATABASE " + name + "_clone TEMPLATE " + name).empty(); }));
+  ASSERT_TRUE(
+      eventually([&] { return app.refusal("CREATE DATABASE " + name + "_clone TEMPLATE " + name).empty(); }));
   app = Sql(url);
   const auto clone = postgres_store({.url = clone_url});
-  EXPECT_THAT(refusal(*clone), HasSubstr("waybill anchor"));
-  EXPECT_EQ("", refusal(*store)) << "the original goes on";
+  EXPECT_THAT(why_unreadable(*clone), HasSubstr("waybill anchor"));
+  EXPECT_EQ("", why_unreadable(*store)) << "the original goes on";
   const auto anchored = clone->upkeep()->anchor({.id = EventId::make()}, false);
   EXPECT_EQ("another database", anchored.found);
   EXPECT_EQ(3, Sql(clone_url).number("SELECT count(*) FROM waybill.destination WHERE paused"));
@@ -329,21 +320,21 @@ TEST_F(PromotionTest, Row16_18_APromotedStandbyIsNoticed) {
   ASSERT_TRUE(eventually([&] { return there("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }));
   there("SELECT pg_promote()");
   const auto stopping = postgres_store({.url = there_url});
-  EXPECT_THAT(refusal(*stopping), HasSubstr("timeline 2, it was on 1"));
-  EXPECT_THAT(refusal(*stopping), HasSubstr("failover = \"continue\""));
+  EXPECT_THAT(why_unreadable(*stopping), HasSubstr("timeline 2, it was on 1"));
+  EXPECT_THAT(why_unreadable(*stopping), HasSubstr("failover = \"continue\""));
 
   const auto going_on = postgres_store({.url = there_url, .failover = Failover::go_on});
-  EXPECT_EQ("", refusal(*going_on));
-  EXPECT_EQ("", refusal(*stopping)) << "it was noted";
+  EXPECT_EQ("", why_unreadable(*going_on));
+  EXPECT_EQ("", why_unreadable(*stopping)) << "it was noted";
   expect_nothing_lost(*going_on, {});
   // The former primary comes back, under the name it had.
-  EXPECT_EQ("", refusal(*store));
+  EXPECT_EQ("", why_unreadable(*store));
   const auto both = postgres_store({.url = "host=127.0.0.1,127.0.0.1 port=" + std::to_string(standby.port()) + "," +
                                            std::to_string(server.port()) +
                                            " user=postgres dbname=" + app("SELECT current_database()")});
-  EXPECT_EQ("", refusal(*both));
+  EXPECT_EQ("", why_unreadable(*both));
   standby.crash();
-  EXPECT_THAT(refusal(*both), HasSubstr("a former primary"));
+  EXPECT_THAT(why_unreadable(*both), HasSubstr("a former primary"));
   standby.start();
 }
 
@@ -395,10 +386,10 @@ TEST_F(LostTailTest, Row16_33_AStandbyThatLostTheTailIsNoticedAndGoesOnWithWhatI
   promote();
 
   const auto promoted = postgres_store({.url = there_url_});
-  EXPECT_THAT(refusal(*promoted), HasSubstr("timeline 2, it was on 1"));
+  EXPECT_THAT(why_unreadable(*promoted), HasSubstr("timeline 2, it was on 1"));
   const int before = next_;
   write(*there_, 20);  // With numbers that the primary had given to others.
-  EXPECT_THAT(refusal(*promoted), HasSubstr("timeline 2, it was on 1"));
+  EXPECT_THAT(why_unreadable(*promoted), HasSubstr("timeline 2, it was on 1"));
   EXPECT_TRUE(promoted->upkeep()->anchor({.id = EventId::make()}, false).needed);
   for (auto& [destination, names] : owed) {
     SCOPED_TRACE(destination);
@@ -471,7 +462,7 @@ TEST_F(UpgradeTest, Row33_AnUpgradedServerIsNoticedAndGoesOnWithoutALoss) {
   server.start();
   app = Sql(url);
   const auto there = postgres_store({.url = there_url});
-  EXPECT_THAT(refusal(*there), HasSubstr("waybill anchor --dry-run"));
+  EXPECT_THAT(why_unreadable(*there), HasSubstr("waybill anchor --dry-run"));
   Sql application(there_url);
   const int before = next_;
   write(application, 20);
@@ -498,7 +489,7 @@ TEST_F(PromotionTest, ABackupOfAnEarlierTimeGoesOnFromThere) {
   backup.start();
   ASSERT_TRUE(eventually([&] { return Sql(there_url)("SELECT pg_is_in_recovery()") == "f"; }));
   const auto restored = postgres_store({.url = there_url});
-  EXPECT_THAT(refusal(*restored), HasSubstr("timeline"));
+  EXPECT_THAT(why_unreadable(*restored), HasSubstr("timeline"));
   const auto anchored = restored->upkeep()->anchor({.id = EventId::make()}, false);
   EXPECT_THAT(anchored.found, HasSubstr("a backup restored"));
   EXPECT_EQ(names_in(settled), names_in(rest(*restored, "out")));
@@ -514,7 +505,7 @@ TEST_F(PromotionTest, ARelaysUserMayNoteTheTimeline) {
       "only_relay");
   const auto store_there =
       postgres_store({.url = standby.url(app("SELECT current_database()"), "only_relay"), .failover = Failover::go_on});
-  EXPECT_EQ("", refusal(*store_there));
+  EXPECT_EQ("", why_unreadable(*store_there));
   EXPECT_EQ("2", there("SELECT timeline FROM waybill.identity"));
 }
 

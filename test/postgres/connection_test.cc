@@ -13,15 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-std::string refusal(Store& store) {
-  try {
-    Reader(store).leave();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 // --- Names and addresses
 
 class AddressesTest : public PostgresTest {};
@@ -94,16 +85,16 @@ TEST(CertificatesTest, Row47_OnlyAServerWithAGoodCertificateIsTalkedTo) {
   const auto store =
       postgres_store({.url = url + "?sslmode=verify-full&sslrootcert=" + certificates.trusted(), .shards = 1});
   store->schema()->migrate();
-  EXPECT_EQ("", refusal(*store));
+  EXPECT_EQ("", why_unreadable(*store));
   Sql admin(url + "?sslmode=disable");
   // The server takes up its new files for those who connect from then on.
   const auto reloaded = [&](const std::string& expected) {
     admin("SELECT pg_reload_conf()");
     const auto as_expected = [&] {
-      const std::string text = refusal(*store);
+      const std::string text = why_unreadable(*store);
       return expected.empty() ? text.empty() : text.find(expected) != std::string::npos;
     };
-    EXPECT_TRUE(eventually(as_expected, 30s)) << refusal(*store);
+    EXPECT_TRUE(eventually(as_expected, 30s)) << why_unreadable(*store);
   };
 
   certificates.publish_server("IP:127.0.0.2", 10);
@@ -115,7 +106,7 @@ TEST(CertificatesTest, Row47_OnlyAServerWithAGoodCertificateIsTalkedTo) {
   certificates.renew_authority();
   reloaded("certificate verify failed");
   certificates.trust_authority();
-  EXPECT_TRUE(eventually([&] { return refusal(*store).empty(); }, 30s)) << refusal(*store);
+  EXPECT_TRUE(eventually([&] { return why_unreadable(*store).empty(); }, 30s)) << why_unreadable(*store);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include "waybill/error.h"
 #include "waybill/store.h"
 
 #include "base/assert.h"
@@ -174,5 +175,15 @@ class Reader {
   bool more = false;
   std::vector<Seen> settled;  // in the order of settling
 };
+
+// What the error says, if it cannot be read.
+inline std::string why_unreadable(Store& store) {
+  try {
+    Reader(store).leave();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
 
 }  // namespace waybill
