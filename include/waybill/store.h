@@ -84,7 +84,7 @@ struct Undelivered {
   Standing standing = Standing::retrying;
   bool blocks = false;  // Events of its key wait behind it.
   std::int32_t attempts = 0;
-  std::int32_t crashes = 0;  // Attempts of its own, alone, that its relay did not survive.
+  std::int32_t crashes = 0;  // Attempts in a row that their relays did not survive; all but the first were alone.
   Sending sending = Sending::no;
   std::chrono::milliseconds wait{};  // Until it may be tried, from when it is written or read.
   std::string error{};

@@ -102,7 +102,8 @@ std::size_t Carrier::connect() {
 std::size_t Carrier::open(const std::vector<Lease>& leases, bool again) {
   if (leases.empty()) return 0;
   const std::vector<Opened> opened = session_->open(leases, destination_.start, again);
-  const Lane::Options options{.announce = destination_.on_unknown == OnUnknown::hold,
+  const Lane::Options options{.begun_again = again,
+                              .announce = destination_.on_unknown == OnUnknown::hold,
                               .announced_max = std::min(sink_->in_flight_max(), announced_max),
                               .blocked_per_key_max = destination_.blocked_per_key_max,
                               .blocked_max = destination_.blocked_max};
@@ -156,7 +157,7 @@ std::size_t Carrier::step() {
     if (session_) done += fetch();
     if (session_) done += exchange();
     done += move_events();
-    if (breaker_.open()) park();
+    if (breaker_.open() || shards_.paused()) park();
     if (session_) done += return_finished_lanes();
   } catch (const Error& error) {
     if (!mends_itself(error)) throw;
@@ -196,7 +197,7 @@ bool Carrier::any_to_open() const {
 bool Carrier::any_ready() const {
   return std::any_of(shards_.begin(), shards_.end(), [](const auto& place) {
     const Shard& shard = place.second;
-    return shard.lane && !shard.ending() && (shard.lane->ready() || shard.lane->ready_alone());
+    return shard.lane && !shard.ending() && (shard.lane->ready() || shard.lane->wants_alone());
   });
 }
 

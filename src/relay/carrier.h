@@ -91,7 +91,7 @@ class Carrier {
   bool release_due(Steady now);
   std::size_t publish(Steady turn_end);
   std::size_t publish_alone(Lane& lane);
-  Lane* any_ready_alone() const;
+  Lane* lane_going_alone() const;
   std::size_t allowance(Steady now);
   bool submit(Lane& lane, Lane::Position position);
   bool load(Lane& lane, Lane::Position position);

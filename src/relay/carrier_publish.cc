@@ -76,7 +76,8 @@ void Carrier::judge(Lane& lane, Lane::Position position, const Outcome& outcome,
 
 void Carrier::judge_after_crash(Lane& lane, Lane::Position position, Steady now) {
   const Undelivered row = lane.row(position);
-  const Verdict verdict = verdict_after_crash(destination_, lane.event(position), row, chance());
+  const Verdict verdict = lane.begun_again() ? verdict_after_break(destination_, row, chance())
+                                             : verdict_after_crash(destination_, lane.event(position), row, chance());
   lane.add_attempt({.seq = row.seq,
                     .number = row.attempts,
                     .at = context_.clock.now(),
@@ -124,7 +125,8 @@ std::size_t Carrier::publish(Steady turn_end) {
   if (!release_due(now) || !trusted() || shards_.paused()) return 0;
   if (std::exchange(alone_, alone_ && lanes_.under_way() > 0)) return 0;
   const std::size_t most = allowance(now);
-  if (const auto lane = any_ready_alone(); lane && most > 0) return publish_alone(*lane);
+  if (most == 0) return 0;
+  if (Lane* const lane = lane_going_alone()) return publish_alone(*lane);
   // What has failed before would else be all that is ever tried, if there is enough of it.
   const bool fresh_first = breaker_.away() && first_shard_ % 2 == 0;
   std::size_t submitted = 0;
@@ -145,19 +147,29 @@ std::size_t Carrier::publish(Steady turn_end) {
   return submitted;
 }
 
-// An event that may have killed a relay goes when nothing else does: if it was not its fault, it comes out.
+// An event that may have killed a relay goes when nothing else does: if it was not its fault, it comes out. It is
+// announced no sooner: should we die, that counts against the one that was tried and none of those that wait.
 std::size_t Carrier::publish_alone(Lane& lane) {
   if (lanes_.under_way() > 0) return 0;
+  if (!lane.alone_announced()) {
+    lane.announce_alone();
+    return 1;
+  }
   const auto position = lane.next_alone();
-  if (!submit(lane, *position)) return 0;
+  if (!position || !submit(lane, *position)) return 0;
   alone_ = lanes_.under_way() > 0;
   return 1;
 }
 
-Lane* Carrier::any_ready_alone() const {
-  for (const auto& [number, shard] : shards_)
-    if (shard.lane && !shard.ending() && shard.lane->ready_alone()) return shard.lane;
-  return nullptr;
+// The one lane that has announced such an event, or else one that would.
+Lane* Carrier::lane_going_alone() const {
+  Lane* found = nullptr;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending() || !shard.lane->wants_alone()) continue;
+    if (shard.lane->alone_announced()) return shard.lane;
+    if (!found) found = shard.lane;
+  }
+  return found;
 }
 
 // False if the event cannot go now.

@@ -60,6 +60,21 @@ class FailureTest : public testing::Test {
     }
   }
 
+  // Starts a relay again and again, until one survives for a while. What waits to be tried again is due at once.
+  int kills_until_all_ended() {
+    for (int kills = 0; kills < 30; ++kills) {
+      script_.poisoned = false;
+      start({.retry = {.first_delay = 1ms, .max_delay = 1ms}});
+      for (int i = 0; i < 3'000 && !script_.poisoned; ++i) {
+        relay_->step();
+        clock_.advance(10ms);
+      }
+      if (!script_.poisoned) return kills;
+      kill();
+    }
+    return 30;
+  }
+
   std::vector<std::string> standing(Standing standing) {
     std::vector<std::string> names;
     for (const auto& view : store_->inspector()->undelivered({.standings = {standing}, .limit = 1'000}).events)

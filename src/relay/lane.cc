@@ -11,7 +11,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// After so many relays in a row have died here without getting anywhere, events go one by one, announced, for so long.
+// After so many relays in a row have died here without getting anywhere, events are announced, one by one, for so long.
 constexpr std::int32_t crashes_suspicious = 2;
 constexpr std::size_t careful_events = 1'000;
 
@@ -27,7 +27,7 @@ Lane::Lane(const Opened& opened, std::uint32_t serial, Options options, Steady n
       options_(options),
       careful_left_(opened.crashes >= crashes_suspicious ? careful_events : 0) {
   siding_.open(opened, now);
-  siding_.announce(announces(), careful_left_ > 0);
+  siding_.announce_every(announces());
 }
 
 // --- Reading
@@ -211,7 +211,7 @@ void Lane::answered(Position position) {
 }
 
 void Lane::be_careful_no_more() {
-  siding_.announce(false, false);
+  siding_.announce_every(false);
   for (Position position = first_; position < first_ + entries_.size(); ++position) {
     const Entry& each = entry(position);
     if (each.state != State::waiting || each.scheduled) continue;
@@ -295,7 +295,7 @@ void Lane::pass_first(Steady now) {
         siding_.add(row, now);
       } else {
         ++row.attempts;
-        row.sending = careful_left_ > 0 ? Undelivered::Sending::alone : Undelivered::Sending::yes;
+        row.sending = Undelivered::Sending::yes;
         announced_.insert(in_siding | siding_.add_announced(item_of(first, row)));
       }
       break;

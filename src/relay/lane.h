@@ -35,6 +35,7 @@ class Lane {
   using Position = std::uint64_t;
 
   struct Options {
+    bool begun_again = false;         // This relay had it before, and is alive.
     bool announce = false;            // Every attempt is told the store before it begins,
     std::size_t announced_max = 100;  // of so many at once.
     std::int64_t blocked_per_key_max = 500'000;
@@ -46,6 +47,7 @@ class Lane {
 
   const Lease& lease() const { return lease_; }
   std::uint32_t serial() const { return serial_; }
+  bool begun_again() const { return options_.begun_again; }
 
   // What to do with an event that is read.
   struct Decision {
@@ -64,13 +66,16 @@ class Lane {
   // The next event that may go, or nothing. The caller submits it and reports on it.
   // `fresh_first`: what has not been tried yet goes before what is undelivered.
   std::optional<Position> next(Steady now, bool fresh_first = false);
-  // One that must go alone, or nothing.
-  std::optional<Position> next_alone();
   // One that an earlier relay was sending when it died: to be reported on as if it had been handed out.
   std::optional<Position> next_suspect();
   bool ready() const { return !ready_.empty() || siding_.ready(); }
   bool wants() const { return siding_.wants(); }
-  bool ready_alone() const { return siding_.ready_alone(); }
+
+  // What must go alone; see Siding.
+  bool wants_alone() const { return siding_.wants_alone(); }
+  bool alone_announced() const { return siding_.alone_announced(); }
+  void announce_alone() { siding_.announce_alone(); }
+  std::optional<Position> next_alone();
 
   EventView& event(Position position);
   // How it stands in `undelivered`, or would; attempts are those that have begun.

@@ -11,7 +11,7 @@ namespace {
 
 // Whatever is read, answered, saved, redriven and dismissed by people, lost in a crash and found again, in whatever
 // order: the first deliveries of a key come in order but for those that were dead before, one of a key is under way at
-// most, and in the end every event is delivered, dead or dismissed.
+// most, one is announced to go alone at most, and in the end every event is delivered, dead or dismissed.
 RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
   LaneTable table;
   Steady now{1'000s};
@@ -41,6 +41,7 @@ RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
     while (const auto position = lane->next_suspect()) took(*position);
     while (const auto position = lane->next(now)) took(*position);
     if (const auto position = lane->next_alone()) took(*position);
+    if (lane->wants_alone() && !lane->alone_announced() && under_way.empty()) lane->announce_alone();
   };
   const auto answer = [&](std::size_t index, int how) {
     const Lane::Position position = under_way[index];
@@ -64,6 +65,7 @@ RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
     row.standing = how == 2 ? Standing::dead : Standing::retrying;
     row.blocks = row.key != 0 && row.standing == Standing::retrying;
     row.sending = Undelivered::Sending::no;
+    row.crashes = how == 5 ? 1 : 0;
     row.wait = how * 100ms;
     lane->put_back(position, row, now);
   };
@@ -71,6 +73,7 @@ RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
     if (const auto settlement = lane->settle(now)) {
       if (settlement->count > 0) RC_ASSERT(settlement->seq > table.settled);
       table.save(*settlement, now);
+      RC_ASSERT(table.sending_alone() <= 1);
       lane->saved();
     }
   };
@@ -90,6 +93,7 @@ RC_GTEST_PROP(LaneProperty, KeepsOrderWhateverHappens, ()) {
     if (*rc::gen::inRange(0, 3) == 0)
       table.change_the_dead(*rc::gen::inRange(0, 100), *rc::gen::arbitrary<bool>(), now);
     now += *rc::gen::element(10ms, 200ms, 1'100ms);
+    if (*rc::gen::inRange(0, 10) == 0) lane->park();
     if (*rc::gen::inRange(0, 10) == 0) begin();
   }
   // As a relay begins anew when it has noticed that people have changed something.

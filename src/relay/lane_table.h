@@ -104,6 +104,11 @@ class LaneTable {
     }
   }
 
+  std::int64_t sending_alone() const {
+    return std::count_if(rows.begin(), rows.end(),
+                         [](const auto& row) { return row.second.sending == Undelivered::Sending::alone; });
+  }
+
   std::int64_t settled = 0;
   std::set<std::int64_t> redriven;
   std::map<std::int64_t, Undelivered> rows;

@@ -17,11 +17,6 @@ std::size_t bytes_of(const Siding::Item& item) {
 
 }  // namespace
 
-void Siding::announce(bool every, bool alone) {
-  announce_ = every;
-  alone_ = alone;
-}
-
 void Siding::open(const Opened& opened, Steady now) {
   for (const BlockedKey& blocked : opened.blocked) {
     keys_[blocked.key] = {.events = blocked.events, .asked = true};
@@ -200,15 +195,35 @@ void Siding::let_go(Number number) {
   }
   if (item.row.sending != Undelivered::Sending::no) {
     suspects_.push_back(number);
+  } else if (item.row.crashes > 0) {
+    doubtful_.push_back(number);
   } else if (announce_ || item.row.attempts > 0) {
-    ++item.row.attempts;
-    item.row.standing = Standing::retrying;
-    item.row.sending = alone_ || item.row.crashes > 0 ? Undelivered::Sending::alone : Undelivered::Sending::yes;
-    tell_row(item.row);
-    announcing_.push_back(number);
+    announce(number, Undelivered::Sending::yes);
   } else {
     ready_.push_back(number);
   }
+}
+
+void Siding::announce(Number number, Undelivered::Sending how) {
+  Undelivered& row = items_.at(number).row;
+  ++row.attempts;
+  row.standing = Standing::retrying;
+  row.sending = how;
+  tell_row(row);
+  announcing_.push_back(number);
+}
+
+void Siding::announce_alone() {
+  WAYBILL_ASSERT(!alone_ && !doubtful_.empty());
+  alone_ = doubtful_.front();
+  doubtful_.pop_front();
+  announce(*alone_, Undelivered::Sending::alone);
+}
+
+std::optional<Siding::Number> Siding::next_alone() {
+  if (!alone_ || std::ranges::find(announcing_, *alone_) != announcing_.end()) return std::nullopt;
+  ++under_way_;
+  return std::exchange(alone_, std::nullopt);
 }
 
 void Siding::go_on_with(std::uint64_t number) {
@@ -271,25 +286,26 @@ void Siding::again_first(Number number) {
   if (row.sending == Undelivered::Sending::no) --row.attempts;
   if (abandoned_) {
     take_back(row);
+  } else if (row.sending == Undelivered::Sending::alone) {
+    alone_ = number;
   } else {
-    (row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_).push_front(number);
+    ready_.push_front(number);
   }
 }
 
 // Should we die while nothing can be tried, it was no event's fault.
 void Siding::park() {
-  park(ready_);
-  park(ready_alone_);
-}
-
-void Siding::park(std::deque<Number>& queue) {
   std::deque<Number> stay;
-  for (const Number number : queue) {
+  for (const Number number : ready_) {
     Undelivered& row = items_.at(number).row;
     (row.sending == Undelivered::Sending::no ? stay : parked_).push_back(number);
     take_back(row);
   }
-  queue = std::move(stay);
+  ready_ = std::move(stay);
+  if (!alone_) return;
+  std::erase(announcing_, *alone_);
+  take_back(items_.at(*alone_).row);
+  doubtful_.push_front(*std::exchange(alone_, std::nullopt));
 }
 
 // It was announced, and is not tried after all.
@@ -367,10 +383,8 @@ void Siding::tell(Settlement& settlement) {
 
 std::vector<std::uint64_t> Siding::saved() {
   std::vector<std::uint64_t> freed;
-  for (const Number number : std::exchange(announcing_, {})) {
-    auto& queue = items_.at(number).row.sending == Undelivered::Sending::alone ? ready_alone_ : ready_;
-    queue.push_back(number);
-  }
+  for (const Number number : std::exchange(announcing_, {}))
+    if (number != alone_) ready_.push_back(number);
   const std::set<std::uint64_t> told = std::exchange(told_, {});
   for (const std::uint64_t number : told) {
     Key& key = keys_.at(number);
@@ -392,12 +406,11 @@ std::vector<std::uint64_t> Siding::saved() {
 
 void Siding::abandon_rest() {
   abandoned_ = true;
-  for (const Number number : ready_) take_back(items_.at(number).row);
-  for (const Number number : ready_alone_) take_back(items_.at(number).row);
+  park();
   for (const Number number : announcing_) take_back(items_.at(number).row);
   ready_.clear();
-  ready_alone_.clear();
   parked_.clear();
+  doubtful_.clear();
   suspects_.clear();
   announcing_.clear();
   wanted_.clear();

@@ -42,9 +42,8 @@ class Siding {
 
   // As the store has it.
   void open(const Opened& opened, Steady now);
-  // Whether every attempt is told before it begins, not only that at an event which has failed before, and is made
-  // alone.
-  void announce(bool every, bool alone);
+  // Whether every attempt is told before it begins, not only that at an event which has failed before.
+  void announce_every(bool every) { announce_ = every; }
 
   // Must events of this key wait?
   bool blocks(std::uint64_t key) const { return key != 0 && keys_.contains(key); }
@@ -64,15 +63,20 @@ class Siding {
   std::vector<std::uint64_t> taken_in(std::int32_t shard, std::span<const Wanted> wanted,
                                       std::optional<Steady> next_due);
 
-  // --- What may go: in the usual way; with nothing else under way; and what an earlier relay did not survive, to be
-  // judged as an attempt that is over.
+  // --- What may go: in the usual way; and what an earlier relay did not survive, to be judged as an attempt that is
+  // over.
   std::optional<Number> next();
-  std::optional<Number> next_alone() { return next_of(ready_alone_); }
   std::optional<Number> next_suspect() { return next_of(suspects_); }
+
+  // --- What goes alone, since an attempt at it was not survived: when asked to, one is announced; it may go when that
+  // is saved.
+  bool wants_alone() const { return !doubtful_.empty() || alone_; }
+  bool alone_announced() const { return alone_.has_value(); }
+  void announce_alone();
+  std::optional<Number> next_alone();
   // The destination is away. What was announced and not handed out is taken back; it is announced again before it goes.
   void park();
   bool ready() const { return !ready_.empty() || !parked_.empty(); }
-  bool ready_alone() const { return !ready_alone_.empty(); }
   Item& item(Number number) { return items_.at(number); }
   // Keeps `memory`, in which the event's payload is, as long as the event.
   void keep(Number number, std::shared_ptr<const void> memory);
@@ -122,17 +126,16 @@ class Siding {
   void forget(Number number);
   void forget_fetched(Key& key);
   void let_go(Number number);
+  void announce(Number number, Undelivered::Sending how);
   void count_at_least(Key& key, std::int64_t events);
   void rest_until(Steady time, std::uint64_t key);
   void want(std::uint64_t number);
   void go_on_with(std::uint64_t number);
   void tell_row(const Undelivered& row);
   void take_back(Undelivered& row);
-  void park(std::deque<Number>& queue);
   std::optional<Number> next_of(std::deque<Number>& queue);
 
   bool announce_ = false;
-  bool alone_ = false;
   bool abandoned_ = false;
   std::unordered_map<std::uint64_t, Key> keys_;
   std::unordered_map<Number, Item> items_;
@@ -144,8 +147,9 @@ class Siding {
   std::vector<Due> due_when_saved_;
   std::deque<std::uint64_t> wanted_;  // keys; 0: those without
   std::deque<Number> ready_;
-  std::deque<Number> ready_alone_;
   std::deque<Number> parked_;
+  std::deque<Number> doubtful_;  // to go alone, not announced
+  std::optional<Number> alone_;  // the one of them that is
   std::deque<Number> suspects_;
   std::vector<Number> announcing_;  // may go when saved
   std::size_t under_way_ = 0;

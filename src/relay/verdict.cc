@@ -11,7 +11,7 @@
 namespace waybill {
 namespace {
 
-// Buried after so many attempts, alone, that no relay survived; the one before them was not alone.
+// Buried after so many attempts in a row that no relay survived. All but the first were alone.
 constexpr std::int32_t crashes_max = 3;
 
 // Cut where a character begins.
@@ -81,8 +81,16 @@ Verdict verdict_after_crash(const DestinationOptions& destination, const EventVi
   ++row.crashes;
   row.error = fmt::format("the relay that was sending it ended; {} in a row", row.crashes);
   if (destination.on_unknown == OnUnknown::hold) return held(destination, std::move(row));
-  if ((alone && row.crashes >= crashes_max) || was_the_last(destination, event, row))
+  if (alone && (row.crashes >= crashes_max || was_the_last(destination, event, row)))
     return dead(destination, std::move(row));
+  return again(destination, std::move(row), chance);
+}
+
+Verdict verdict_after_break(const DestinationOptions& destination, Undelivered row, double chance) {
+  row.sending = Undelivered::Sending::no;
+  row.error = "the connection to the store broke while it was sent";
+  if (destination.on_unknown == OnUnknown::hold) return held(destination, std::move(row));
+  row.attempts = std::max(row.attempts - 1, 0);
   return again(destination, std::move(row), chance);
 }
 

@@ -25,6 +25,9 @@ Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered
 Verdict verdict_after_crash(const DestinationOptions& destination, const EventView& event, Undelivered row,
                             double chance);
 
+// The same for an attempt whose answer had not been saved when the relay lost its connection to the store.
+Verdict verdict_after_break(const DestinationOptions& destination, Undelivered row, double chance);
+
 // Its time is over.
 Verdict verdict_of_expiry(Undelivered row);
 

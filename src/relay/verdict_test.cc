@@ -86,6 +86,24 @@ TEST_F(VerdictTest, WhatKillsRelaysIsTriedAloneThenBuried) {
   EXPECT_EQ(0, verdict(destination_, event_, row, {1, Kind::retry, "why"}, 0.5).row.crashes);
 }
 
+// The last attempt may never have begun.
+TEST_F(VerdictTest, ACrashAmongOthersBuriesNothing) {
+  destination_.retry.attempts = 2;
+  Undelivered row{.seq = 1, .key = 7, .attempts = 2, .sending = Undelivered::Sending::yes};
+  EXPECT_EQ(Standing::retrying, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
+  row.sending = Undelivered::Sending::alone;
+  EXPECT_EQ(Standing::dead, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
+}
+
+TEST_F(VerdictTest, ABreakOfTheStoreCountsAgainstNobody) {
+  const Undelivered row{.seq = 1, .key = 7, .attempts = 12, .crashes = 2, .sending = Undelivered::Sending::alone};
+  const Verdict verdict = verdict_after_break(destination_, row, 0.5);
+  EXPECT_EQ(Standing::retrying, verdict.row.standing);
+  EXPECT_EQ(2, verdict.row.crashes);
+  EXPECT_EQ(11, verdict.row.attempts);
+  EXPECT_EQ(Undelivered::Sending::no, verdict.row.sending);
+}
+
 TEST_F(VerdictTest, WhereNothingIsSentTwiceACrashHoldsTheEvent) {
   destination_.on_unknown = OnUnknown::hold;
   const Undelivered row{.seq = 1, .key = 7, .attempts = 1, .sending = Undelivered::Sending::yes};

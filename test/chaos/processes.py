@@ -69,7 +69,18 @@ class Postgres:
                 raise RuntimeError(f"the server did not start; see {self.folder}/postgres.log")
             time.sleep(0.02)
         if self.lazy:
-            os.kill(self.child("walwriter"), signal.SIGSTOP)
+            self.stop_wal_writer()
+
+    def stop_wal_writer(self):
+        """Not while it holds a lock: then no commit would ever come through."""
+        writer = self.child("walwriter")
+        while True:
+            os.kill(writer, signal.SIGSTOP)
+            try:
+                self.psql("postgres", "-c", "SELECT pg_logical_emit_message(true, '', '')", timeout=2)
+                return
+            except subprocess.TimeoutExpired:
+                os.kill(writer, signal.SIGCONT)
 
     def child(self, role):
         while True:
@@ -89,9 +100,9 @@ class Postgres:
         while not all(map(gone, pids)):
             time.sleep(0.005)
 
-    def psql(self, database, *arguments, stdout=subprocess.DEVNULL):
+    def psql(self, database, *arguments, stdout=subprocess.DEVNULL, timeout=None):
         subprocess.run(["psql", "-X", "-q", "-v", "ON_ERROR_STOP=1", "-h", "127.0.0.1", "-p", str(self.port), "-U",
-                        "postgres", "-d", database, *arguments], check=True, stdout=stdout)
+                        "postgres", "-d", database, *arguments], check=True, stdout=stdout, timeout=timeout)
 
     def export(self, query, path):
         with open(path, "wb") as file:
