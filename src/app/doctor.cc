@@ -47,6 +47,15 @@ void examine_configuration(const config::Config& config, const Settings& setting
   }
 }
 
+void examine_destinations(const Settings& settings, std::vector<Finding>& findings) {
+  for (const auto& destination : settings.destinations) {
+    for (Finding& finding : app::examine(destination)) {
+      finding.what = fmt::format("{}: {}", destination.options.name, finding.what);
+      findings.push_back(std::move(finding));
+    }
+  }
+}
+
 void examine_schema(Store& store, std::vector<Finding>& findings) {
   require_schema(store);
   findings.push_back({Level::ok, "schema", fmt::format("version {}", store.schema()->state().version), ""});
@@ -68,6 +77,7 @@ std::vector<Finding> examine(const config::Config& config, const Settings& setti
   std::vector<Finding> findings;
   examine_configuration(config, settings, findings);
   const auto store = open_store_quietly(settings);
+  examine_destinations(settings, findings);
   if (!attempt(findings, "schema", [&] { examine_schema(*store, findings); })) return findings;
   attempt(findings, "store", [&] {
     const auto inspector = store->inspector();

@@ -13,7 +13,7 @@ namespace {
 std::vector<StreamOptions> streams_of(const Settings& settings) {
   std::vector<StreamOptions> streams;
   for (const auto& destination : settings.destinations)
-    if (!destination.make_sink)
+    if (!destination.sink.make)
       streams.push_back({.name = destination.options.name, .match = destination.options.match});
   return streams;
 }

@@ -32,7 +32,7 @@ namespace {
 
 void require_door(const Settings& settings) {
   for (const auto& destination : settings.destinations)
-    if (settings.listen.off && !destination.make_sink)
+    if (settings.listen.off && !destination.sink.make)
       throw Error(Remedy::fix_config,
                   "destination '" + destination.options.name + "' is a stream, and listen is off until a restart");
 }

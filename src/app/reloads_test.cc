@@ -24,7 +24,8 @@ class ReloadsTest : public testing::Test {
  protected:
   ReloadsTest() {
     settings_.store = "sqlite:a.db";
-    settings_.destinations.push_back({.type = "null", .options = {.name = "out"}, .make_sink = [] { return nullptr; }});
+    settings_.destinations.push_back(
+        {.type = "null", .options = {.name = "out"}, .sink = {.make = [](const Log&) { return nullptr; }}});
   }
   ~ReloadsTest() override { std::filesystem::remove(path_); }
   static void eventually(const std::function<bool()>& holds) {

@@ -78,7 +78,7 @@ struct Route {
 
 Route route_to(const Destination& destination, const EventView& event) {
   Route route{.destination = &destination, .why_not = mismatch(destination.options.match, event)};
-  if (route.why_not.empty() && destination.preview) route.preview = destination.preview(event);
+  if (route.why_not.empty() && destination.sink.preview) route.preview = destination.sink.preview(event);
   return route;
 }
 

@@ -32,7 +32,7 @@ void prepare_schema(Store& store, bool may_migrate, const Log& log) {
 std::vector<std::string> names_of(const Settings& settings) {
   std::vector<std::string> names;
   for (const auto& destination : settings.destinations)
-    if (destination.make_sink) names.push_back(destination.options.name);
+    if (destination.sink.make) names.push_back(destination.options.name);
   return names;
 }
 
@@ -46,10 +46,25 @@ void log_counts(const Relay& relay, const Settings& settings, const Log& log) {
   }
 }
 
+// Throws Error(fix_config) if events would not be safe at a destination.
+void require_safety(const Settings& settings, const Log& log) {
+  for (const auto& destination : settings.destinations) {
+    for (const auto& finding : examine(destination)) {
+      const std::string text = fmt::format("{}: {}", finding.what, finding.text);
+      if (finding.level == Finding::Level::problem)
+        throw Error(Remedy::fix_config,
+                    fmt::format("destination '{}': {}; {}", destination.options.name, text, finding.remedy));
+      if (finding.level == Finding::Level::warning)
+        log.warning(text, {{"destination", destination.options.name}, {"remedy", finding.remedy}});
+    }
+  }
+}
+
 std::unique_ptr<Relay> make_relay(const Settings& settings, Store& store, const Log& log) {
+  require_safety(settings, log);
   auto relay = std::make_unique<Relay>(store, settings.relay, log);
   for (const auto& destination : settings.destinations)
-    if (destination.make_sink) relay->add(destination.options, destination.make_sink());
+    if (destination.sink.make) relay->add(destination.options, destination.sink.make(log));
   return relay;
 }
 

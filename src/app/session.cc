@@ -17,6 +17,11 @@ Settings load_settings(const config::Sources& sources) {
   return settings;
 }
 
+std::vector<Finding> examine(const Destination& destination) {
+  if (!destination.sink.examine) return {};
+  return destination.sink.examine(system_clock().steady() + std::chrono::seconds(5));
+}
+
 std::unique_ptr<Store> open_store_quietly(const Settings& settings) {
   return open_store(settings, stderr_log(std::max(settings.log_level, LogLevel::warning), settings.log_format));
 }

@@ -191,9 +191,7 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
   if (destination.type.empty()) {
     section.ignore_rest();
   } else {
-    SinkSetup setup = read_sink(destination.type, section);
-    destination.make_sink = std::move(setup.make);
-    destination.preview = std::move(setup.preview);
+    destination.sink = read_sink(destination.type, section);
   }
   return destination;
 }

@@ -21,8 +21,7 @@ namespace waybill::app {
 struct Destination {
   std::string type{};
   DestinationOptions options{};
-  MakeSink make_sink{};  // None: a stream, which clients read from the log by themselves.
-  PreviewEvent preview{};
+  SinkSetup sink{};  // None to make: a stream, which clients read from the log by themselves.
 };
 
 // Where metrics and streams are served; loopback only.

@@ -25,7 +25,7 @@ std::string age_or_dash(Time now, const std::optional<Time>& time) {
 std::vector<std::string> names_of(const std::vector<Destination>& destinations) {
   std::vector<std::string> names;
   for (const auto& destination : destinations)
-    if (destination.make_sink) names.push_back(destination.options.name);  // A stream is nobody's to serve.
+    if (destination.sink.make) names.push_back(destination.options.name);  // A stream is nobody's to serve.
   return names;
 }
 

@@ -38,15 +38,15 @@ SinkSetup read_file(config::Section& section) {
   options.path = section.text("path", "", "File that events are appended to, one line of JSON each");
   options.fsync = section.boolean("fsync", options.fsync, "Force every batch to disk before it counts");
   if (options.path.empty()) section.refuse("path", R"(is missing; name a file, as in path = "events.jsonl")");
-  return {.make = [options] { return file_sink(options); }, .preview = preview_line(options.path)};
+  return {.make = [options](const Log&) { return file_sink(options); }, .preview = preview_line(options.path)};
 }
 
 SinkSetup read_stdout(config::Section&) {
-  return {.make = [] { return stdout_sink(); }, .preview = preview_line("the standard output")};
+  return {.make = [](const Log&) { return stdout_sink(); }, .preview = preview_line("the standard output")};
 }
 
 SinkSetup read_null(config::Section&) {
-  return {.make = [] { return null_sink(); }};
+  return {.make = [](const Log&) { return null_sink(); }};
 }
 
 struct DestinationType {

@@ -1,17 +1,15 @@
 #pragma once
 
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "waybill/log.h"
-#include "waybill/sink.h"
 #include "waybill/store.h"
 
 #include "config/section.h"
-#include "message/preview.h"
+#include "message/sink_setup.h"
 
 namespace waybill::app {
 
@@ -39,15 +37,6 @@ inline constexpr std::string_view stream_type = "stream";
 
 // The values that `type` may have in a destination.
 std::vector<std::string> destination_types();
-
-// Makes the sink of a destination whose keys have been read.
-using MakeSink = std::function<std::unique_ptr<Sink>()>;
-
-// What the keys that only destinations of one type have come to.
-struct SinkSetup {
-  MakeSink make{};
-  PreviewEvent preview{};  // None: there is nothing to show.
-};
 
 // REQUIRES: `type` is one of destination_types(), and not stream_type.
 SinkSetup read_sink(const std::string& type, config::Section& section);
