@@ -91,12 +91,16 @@ class Carrier {
   bool release_due(Steady now);
   std::size_t publish(Steady turn_end);
   std::size_t publish_alone(Lane& lane);
+  std::size_t publish_others(Steady now, std::size_t most, Steady turn_end);
   Lane* lane_going_alone() const;
+  bool one_is_alone() const;
+  bool others_turn();
   std::size_t allowance(Steady now);
   bool submit(Lane& lane, Lane::Position position);
   bool load(Lane& lane, Lane::Position position);
 
   std::size_t fetch();
+  void judge_suspects();
   std::size_t exchange();
   void look_around(Steady now);
   Steady::duration settle_interval(const Lane& lane, Steady now) const;
@@ -136,6 +140,7 @@ class Carrier {
   Breaker breaker_;
   bool said_away_ = false;
   bool alone_ = false;  // What is under way must stay alone.
+  bool others_first_ = false;  // One has gone alone: it is the others' turn.
   std::vector<Outcome> outcomes_;
   std::size_t first_shard_ = 0;  // Which shard publishes first; it rotates.
   Pace pace_;

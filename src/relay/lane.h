@@ -69,6 +69,7 @@ class Lane {
   // One that an earlier relay was sending when it died: to be reported on as if it had been handed out.
   std::optional<Position> next_suspect();
   bool ready() const { return !ready_.empty() || siding_.ready(); }
+  bool announcing() const { return siding_.to_be_told_at_once(); }
   bool wants() const { return siding_.wants(); }
 
   // What must go alone; see Siding.
