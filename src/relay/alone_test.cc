@@ -7,6 +7,7 @@
 
 #include "model/key_hash.h"
 #include "relay/failure_test.h"
+#include "relay/keeper.h"
 #include "support/store_wrapper.h"
 
 namespace waybill {
@@ -247,6 +248,53 @@ TEST(AloneOnTheRealClock, AStopIsNoCrash) {
   ASSERT_EQ(1U, events.size());
   EXPECT_EQ(Standing::retrying, events[0].row.standing);
   EXPECT_EQ(0, events[0].row.crashes);
+}
+
+// Whatever it is that one waits for which is to go alone, the thread does not spin.
+TEST(AloneOnTheRealClock, OneThatCannotGoWaits) {
+  enum class Why { away, paused, untrusted };
+  for (const Why why : {Why::away, Why::paused, Why::untrusted}) {
+    const auto store = memory_store({.shards = 2});
+    const auto writer = store->writer();
+    for (const char* name : {"1", "2", "3", "4"}) {
+      Event event;
+      event.topic = "t";
+      event.key = name;
+      event.payload = name;
+      writer->enqueue(std::span(&event, 1));
+    }
+    writer->commit();
+    leave_undelivered(*store, [&](const EventView& event, Undelivered& row) {
+      row.attempts = 1;
+      if (event.payload != "4") row.crashes = 1;
+    });
+    if (why == Why::paused) store->operate()->pause({.id = EventId::make()}, "out", true);
+    const RelayContext context{.store = *store,
+                               .options = {.lease = 500ms},
+                               .identity = {.id = "one", .name = "one", .lease = 500ms},
+                               .log = Log{},
+                               .clock = system_clock()};
+    Trust trust;
+    Waker waker;
+    ScriptedSink::Script script;
+    script.away = why == Why::away;
+    std::vector<std::unique_ptr<Carrier>> carriers;
+    carriers.push_back(std::make_unique<Carrier>(context, trust, waker, DestinationOptions{.name = "out"},
+                                                 std::make_unique<ScriptedSink>(script)));
+    Carrier& carrier = *carriers.front();
+    Vitals vitals;
+    Keeper keeper(context, trust, vitals, waker, carriers);
+    keeper.turn();
+    const Steady end = context.clock.steady() + 400ms;
+    int turns = 0;
+    if (why == Why::untrusted) {
+      carrier.step();
+      trust.extend({});
+    }
+    for (; context.clock.steady() < end; ++turns)
+      if (carrier.step() == 0) carrier.wait(end);
+    EXPECT_LT(turns, 100) << static_cast<int>(why);
+  }
 }
 
 }  // namespace

@@ -137,6 +137,7 @@ void Carrier::abandon() {
   session_.reset();
   drop_lanes();
   shards_.forget_all();
+  context_.solo.give(waker_);
 }
 
 void Carrier::close(Steady deadline) {
@@ -164,6 +165,7 @@ std::size_t Carrier::step() {
     if (!mends_itself(error)) throw;
     drop_connection(error);
   }
+  give_solo();
   tally_.show(breaker_, context_.clock);
   if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
@@ -315,8 +317,10 @@ std::size_t Carrier::exchange() {
     context_.log.info("another relay has taken over", {{"destination", name()}, {"shard", std::to_string(shard)}});
     forget(shard);
   }
+  const bool was_alone = one_is_alone();
   for (const Settlement& settlement : settled)
     if (const Shard* shard = shards_.find(settlement.shard)) shard->lane->saved();
+  if (was_alone && !one_is_alone()) context_.solo.give(waker_);
   return settled.size() + take_in(std::move(reading), asked, now);
 }
 

@@ -95,6 +95,8 @@ class Carrier {
   Lane* lane_going_alone() const;
   bool one_is_alone() const;
   bool others_turn();
+  bool may_go_alone();
+  void give_solo();
   std::size_t allowance(Steady now);
   bool submit(Lane& lane, Lane::Position position);
   bool load(Lane& lane, Lane::Position position);
