@@ -140,8 +140,25 @@ void Carrier::abandon() {
   context_.solo.give(waker_);
 }
 
+// If that cannot be saved, what was alone goes alone once more.
+void Carrier::acquit() {
+  if (!session_ || destination_.on_unknown == OnUnknown::hold || !one_is_alone()) return;
+  std::vector<Settlement> settled;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane) continue;
+    shard.lane->acquit();
+    if (auto settlement = shard.lane->settle(context_.clock.steady())) settled.push_back(std::move(*settlement));
+  }
+  try {
+    if (!settled.empty()) session_->exchange(settled, {});
+  } catch (const Error& error) {
+    outage_.failed(error, context_.clock.steady());
+  }
+}
+
 void Carrier::close(Steady deadline) {
   sink_->close(deadline);
+  acquit();
   abandon();
   lanes_.clear();
   breaker_ = {};

@@ -74,6 +74,7 @@ class Carrier {
   std::size_t open(const std::vector<Lease>& leases, bool again);
   void drop_connection(const Error& error);
   void drop_lanes();
+  void acquit();
   void forget(std::int32_t shard);
   void let_go(const Shard& shard);
   bool trusted() const { return context_.clock.since_boot() < trusted_until_; }
@@ -141,7 +142,7 @@ class Carrier {
   Steady trusted_until_{};  // The trust as it was when the last orders were followed.
   Breaker breaker_;
   bool said_away_ = false;
-  bool alone_ = false;  // What is under way must stay alone.
+  bool alone_ = false;         // What is under way must stay alone.
   bool others_first_ = false;  // One has gone alone: it is the others' turn.
   std::vector<Outcome> outcomes_;
   std::size_t first_shard_ = 0;  // Which shard publishes first; it rotates.

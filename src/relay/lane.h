@@ -78,6 +78,7 @@ class Lane {
   bool one_is_alone() const { return siding_.one_is_alone(); }
   void announce_alone() { siding_.announce_alone(); }
   std::optional<Position> next_alone();
+  void acquit() { siding_.acquit(); }
 
   EventView& event(Position position);
   // How it stands in `undelivered`, or would; attempts are those that have begun.

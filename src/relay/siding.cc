@@ -227,6 +227,10 @@ std::optional<Siding::Number> Siding::next_alone() {
   return alone_under_way_;
 }
 
+void Siding::acquit() {
+  if (alone_under_way_) take_back(items_.at(*alone_under_way_).row);
+}
+
 void Siding::go_on_with(std::uint64_t number) {
   Key& key = keys_.at(number);
   if (!key.fetched.empty()) {

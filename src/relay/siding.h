@@ -76,6 +76,8 @@ class Siding {
   bool one_is_alone() const { return alone_ || alone_under_way_ || alone_over_; }
   void announce_alone();
   std::optional<Number> next_alone();
+  // The relay ends of itself, so it was not killed by the one that is still under way: that is taken back.
+  void acquit();
   // The destination is away. What was announced and not handed out is taken back; it is announced again before it goes.
   void park();
   bool ready() const { return !ready_.empty() || !parked_.empty(); }
