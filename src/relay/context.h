@@ -4,6 +4,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "waybill/log.h"
 #include "waybill/relay.h"
@@ -19,6 +20,7 @@ struct RelayContext {
   RelayIdentity identity;  // Another one for every run; changes only while no thread runs.
   const Log log;
   const Clock& clock;
+  std::vector<Match> matches{};  // of all destinations, in the order in which they were added
 };
 
 // Until when this relay may believe that its leases are its own, by Clock::since_boot(). Written by the Keeper, read by
