@@ -1,11 +1,14 @@
-# waybill_component(NAME n RANK r [DEPS …] [LINKS …] [HEADERS …] [SOURCES …] [TESTS …] [TEST_DEPS …] [TEST_LINKS …])
+# waybill_component(NAME n RANK r [NEEDS library] [DEPS …] [LINKS …] [HEADERS …] [SOURCES …] [TESTS …] [TEST_DEPS …]
+#                   [TEST_LINKS …])
 #
 # Declares one component: a static library waybill_<n>, and a test binary <n>_test that links nothing but the
 # component, its dependencies and the named test helpers. Ranks point down only, never sideways: a dependency on a
 # component of the same or a higher rank, or on one not declared yet, stops the configuration.
 # HEADERS are public ones below include/. SOURCES are listed, never globbed; tools/tidy.py holds the tree to it.
+# With NEEDS, it is built only if that library is there (WaybillOptional.cmake), and whoever depends on it does without
+# it; WAYBILL_HAS_<library> is defined for those who depend on it if it is.
 function(waybill_component)
-  cmake_parse_arguments(C "" "NAME;RANK" "DEPS;LINKS;PUBLIC_LINKS;HEADERS;SOURCES;TESTS;TEST_DEPS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(C "" "NAME;RANK;NEEDS" "DEPS;LINKS;PUBLIC_LINKS;HEADERS;SOURCES;TESTS;TEST_DEPS;TEST_LINKS" ${ARGN})
   if(C_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "waybill_component(${C_NAME}): what is '${C_UNPARSED_ARGUMENTS}'?")
   endif()
@@ -24,11 +27,22 @@ function(waybill_component)
   string(JOIN "," sources ${files})
   set_property(GLOBAL APPEND PROPERTY waybill_layers "${C_NAME}|${C_RANK}|${folder}|${deps}|${headers}|${sources}")
 
+  if(C_NEEDS AND NOT WAYBILL_HAS_${C_NEEDS})
+    return()
+  endif()
   set(target waybill_${C_NAME})
   add_library(${target} STATIC ${C_SOURCES})
+  if(C_NEEDS)
+    target_compile_definitions(${target} INTERFACE WAYBILL_HAS_${C_NEEDS})
+  endif()
   add_library(waybill::${C_NAME} ALIAS ${target})
   target_include_directories(${target} PUBLIC ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/src)
-  list(TRANSFORM C_DEPS PREPEND waybill_ OUTPUT_VARIABLE dep_targets)
+  set(dep_targets)
+  foreach(dep IN LISTS C_DEPS)
+    if(TARGET waybill_${dep})
+      list(APPEND dep_targets waybill_${dep})
+    endif()
+  endforeach()
   target_link_libraries(${target} PUBLIC waybill_flags ${dep_targets} ${C_PUBLIC_LINKS} PRIVATE ${C_LINKS})
   if(C_HEADERS)
     list(TRANSFORM C_HEADERS PREPEND ${PROJECT_SOURCE_DIR}/include/ OUTPUT_VARIABLE header_paths)

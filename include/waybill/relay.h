@@ -107,8 +107,9 @@ struct BreakerState {
 // What a relay has done for a destination since it was made.
 struct RelayCounts {
   std::uint64_t delivered = 0;
-  std::uint64_t skipped = 0;                             // Matched by no rule of the destination.
-  std::uint64_t failed = 0;                              // Attempts that did not deliver,
+  std::uint64_t skipped = 0;    // Matched by no rule of the destination.
+  std::uint64_t unmatched = 0;  // By no rule of any of the relay's destinations; counted for one.
+  std::uint64_t failed = 0;     // Attempts that did not deliver,
   std::map<Outcome::Kind, std::uint64_t> failed_with{};  // and what they came to instead.
   std::uint64_t dead = 0;                                // Events given up; not those buried with their key.
   Latency latency{};  // From when an event was written, or was not to go before, until it was delivered.

@@ -41,6 +41,10 @@ void write_counts(Exposition& out, const Metrics& metrics) {
        [](const RelayCounts& counts) { return counts.dead; });
   each(out, metrics, "waybill_events_skipped_total", Type::counter, "Events that no rule sends to the destination.",
        [](const RelayCounts& counts) { return counts.skipped; });
+  out.family("waybill_events_unmatched_total", Type::counter, "Events that no rule sends to any of the destinations.");
+  std::uint64_t unmatched = 0;
+  for (const auto& [destination, counts] : metrics.destinations) unmatched += counts.unmatched;
+  out.sample({}, unmatched);
   out.family("waybill_attempts_failed_total", Type::counter, "Attempts that did not deliver, by what they came to.");
   for (const auto& [destination, counts] : metrics.destinations)
     for (const auto& [outcome, count] : counts.failed_with) {

@@ -20,6 +20,7 @@ void add(Latency& sum, const Latency& more) {
 void add(RelayCounts& sum, const RelayCounts& more) {
   sum.delivered += more.delivered;
   sum.skipped += more.skipped;
+  sum.unmatched += more.unmatched;
   sum.failed += more.failed;
   for (const auto& [kind, count] : more.failed_with) sum.failed_with[kind] += count;
   sum.dead += more.dead;

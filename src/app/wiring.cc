@@ -13,6 +13,9 @@
 #include "model/event_json.h"
 #include "sink/file/file_sink.h"
 #include "sink/null/null_sink.h"
+#ifdef WAYBILL_HAS_RABBITMQ
+#include "sink/rabbitmq/settings.h"
+#endif
 
 namespace waybill::app {
 namespace {
@@ -49,6 +52,20 @@ SinkSetup read_null(config::Section&) {
   return {.make = [](const Log&) { return null_sink(); }};
 }
 
+// A type that everybody knows, and this build has not.
+[[maybe_unused]] SinkSetup refuse_absent(config::Section& section, std::string_view what, std::string_view option) {
+  section.refuse(
+      "type", fmt::format("this build has no {}: it was configured without it (-DWAYBILL_WITH_{}=OFF)", what, option));
+  section.ignore_rest();
+  return {};
+}
+
+#ifndef WAYBILL_HAS_RABBITMQ
+SinkSetup read_rabbitmq(config::Section& section) {
+  return refuse_absent(section, "RabbitMQ", "RABBITMQ");
+}
+#endif
+
 struct DestinationType {
   std::string_view name{};
   SinkSetup (*read)(config::Section&) = nullptr;
@@ -58,6 +75,7 @@ struct DestinationType {
 constexpr std::array types{
     DestinationType{"file", read_file},
     DestinationType{"null", read_null},
+    DestinationType{"rabbitmq", read_rabbitmq},
     DestinationType{"stdout", read_stdout},
 };
 

@@ -40,8 +40,9 @@ void Waker::wake() noexcept {
   [[maybe_unused]] const auto written = ::write(event_fd_, &one, sizeof one);
 }
 
-bool Waker::wait(Steady deadline, int fd) {
-  std::array<pollfd, 2> waiting{pollfd{event_fd_, POLLIN, 0}, pollfd{fd, POLLIN, 0}};
+bool Waker::wait(Steady deadline, int fd, bool or_written) {
+  const short events = or_written ? POLLIN | POLLOUT : POLLIN;
+  std::array<pollfd, 2> waiting{pollfd{event_fd_, POLLIN, 0}, pollfd{fd, events, 0}};
   while (true) {
     const timespec left = time_left(deadline);
     const int ready = ::ppoll(waiting.data(), fd >= 0 ? 2 : 1, &left, nullptr);

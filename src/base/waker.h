@@ -15,9 +15,9 @@ class Waker {
 
   void wake() noexcept;
 
-  // Waits until wake(), until `fd` (if not negative) can be read, or until `deadline`.
+  // Waits until wake(), until `fd` (if not negative) can be read or, if `or_written`, written, or until `deadline`.
   // True if it was woken by wake(), which is thereby used up.
-  bool wait(Steady deadline, int fd = -1);
+  bool wait(Steady deadline, int fd = -1, bool or_written = false);
 
  private:
   int event_fd_;

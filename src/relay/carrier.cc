@@ -32,11 +32,12 @@ constexpr std::size_t read_ahead_batches = 4;
 }  // namespace
 
 Carrier::Carrier(const RelayContext& context, const Trust& trust, Waker& keeper, DestinationOptions destination,
-                 std::unique_ptr<Sink> sink)
+                 std::unique_ptr<Sink> sink, bool counts_unmatched)
     : context_(context),
       trust_(trust),
       keeper_(keeper),
       destination_(std::move(destination)),
+      counts_unmatched_(counts_unmatched),
       sink_(std::move(sink)),
       outage_(context_.log, {"destination", destination_.name}) {}
 
@@ -430,11 +431,21 @@ void Carrier::append(Lane& lane, Chunk chunk) {
   const Steady steady_now = context_.clock.steady();
   lane.append(std::move(chunk), [&](const EventView& event) {
     Lane::Decision decision{.publish = matches(destination_.match, event)};
-    if (!decision.publish) tally_.skipped();
+    if (!decision.publish) skip(event);
     if (event.not_before && *event.not_before > now)
       decision.due = steady_now + std::min<Time::duration>(*event.not_before - now, schedule_max);
     return decision;
   });
+}
+
+void Carrier::skip(const EventView& event) {
+  tally_.skipped();
+  if (!counts_unmatched_) return;
+  const auto takes = [&](const Match& match) { return matches(match, event); };
+  if (std::any_of(context_.matches.begin(), context_.matches.end(), takes)) return;
+  if (tally_.unmatched())
+    context_.log.warning("an event goes nowhere: no destination of this relay takes it; the next ones are only counted",
+                         {{"topic", std::string(event.topic)}, {"event", event.id.to_string()}});
 }
 
 // What is returned is given back; what is stale is begun anew, as it is in the store now.

@@ -30,9 +30,10 @@ namespace waybill {
 // step(), wait() and close() are one thread's affair; the others may be called from any thread.
 class Carrier {
  public:
-  // `keeper` is woken when the carrier has nothing left to do.
+  // `keeper` is woken when the carrier has nothing left to do. One of a relay's carriers counts the events that go
+  // nowhere, since all of them see all events.
   Carrier(const RelayContext& context, const Trust& trust, Waker& keeper, DestinationOptions destination,
-          std::unique_ptr<Sink> sink);
+          std::unique_ptr<Sink> sink, bool counts_unmatched = false);
 
   const std::string& name() const { return destination_.name; }
 
@@ -112,6 +113,7 @@ class Carrier {
   Appetite appetite() const;
   std::size_t take_in(Reading reading, const Appetite& asked, Steady now);
   void append(Lane& lane, Chunk chunk);
+  void skip(const EventView& event);
   std::size_t return_finished_lanes();
 
   bool nothing_to_read() const;
@@ -129,6 +131,7 @@ class Carrier {
   const Trust& trust_;
   Waker& keeper_;
   const DestinationOptions destination_;
+  const bool counts_unmatched_;
 
   Shards shards_;
   Waker waker_;

@@ -6,6 +6,7 @@
 #include <mutex>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "waybill/log.h"
 #include "waybill/relay.h"
@@ -45,6 +46,7 @@ struct RelayContext {
   const Log log;
   const Clock& clock;
   mutable Solo solo{};
+  std::vector<Match> matches{};  // of all destinations, in the order in which they were added
 };
 
 // Until when this relay may believe that its leases are its own, by Clock::since_boot(). Written by the Keeper, read by

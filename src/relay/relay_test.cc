@@ -124,6 +124,19 @@ TEST_F(RelayTest, MatchDecidesWhatADestinationGets) {
   EXPECT_EQ(0, pending());
 }
 
+TEST_F(RelayTest, EventsThatGoNowhereAreCountedOnce) {
+  int name = 0;
+  for (const char* topic : {"room.opened", "patient.called", "lamp.lit", "lamp.out"}) enqueue("a", ++name, topic);
+  ScriptedSink::Script other;
+  const auto relay = this->relay(script_, {.name = "out", .match = {.topic = {"room.*"}}});
+  relay->add({.name = "other", .match = {.topic = {"patient.*"}}}, std::make_unique<ScriptedSink>(other));
+  settle_down(*relay);
+  EXPECT_EQ((Names{"1"}), script_.delivered);
+  EXPECT_EQ((Names{"2"}), other.delivered);
+  EXPECT_EQ(3U, relay->counts("out").skipped);
+  EXPECT_EQ(2U, relay->counts("out").unmatched + relay->counts("other").unmatched);
+}
+
 TEST_F(RelayTest, Row43_DestinationsHaveTheirOwnProgress) {
   enqueue("a", 1);
   ScriptedSink::Script other;

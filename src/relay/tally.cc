@@ -52,8 +52,11 @@ void Tally::show(const Breaker& breaker, const Clock& clock) {
 }
 
 RelayCounts Tally::counts(std::size_t leases) const {
-  RelayCounts counts{
-      .delivered = delivered_.value(), .skipped = skipped_.value(), .dead = dead_.value(), .leases = leases};
+  RelayCounts counts{.delivered = delivered_.value(),
+                     .skipped = skipped_.value(),
+                     .unmatched = unmatched_.value(),
+                     .dead = dead_.value(),
+                     .leases = leases};
   for (const Kind kind : {Kind::retry, Kind::rejected, Kind::unavailable, Kind::unknown})
     counts.failed += counts.failed_with[kind] = failed_[static_cast<std::size_t>(kind)].value();
   const auto took = latency_.counts();

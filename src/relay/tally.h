@@ -28,6 +28,11 @@ class Tally {
   void delivered(const EventView* event, Time now) noexcept;
   void failed(Outcome::Kind kind) noexcept { failed_[static_cast<std::size_t>(kind)].add(); }
   void skipped() noexcept { skipped_.add(); }
+  // Returns whether it is the first.
+  bool unmatched() noexcept {
+    unmatched_.add();
+    return unmatched_.value() == 1;
+  }
   void dead() noexcept { dead_.add(); }
   // Costs nothing while the destination is there.
   void show(const Breaker& breaker, const Clock& clock);
@@ -39,6 +44,7 @@ class Tally {
  private:
   Counter delivered_;
   Counter skipped_;
+  Counter unmatched_;
   Counter dead_;
   std::array<Counter, 5> failed_;  // by Outcome::Kind
   Histogram latency_;

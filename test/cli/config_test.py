@@ -32,7 +32,7 @@ class ConfigCheckTest(CliTest):
             "waybill.toml:2:1: bacth: unknown key; did you mean 'batch'?",
             'waybill.toml:3:1: lease: must be a duration such as "250ms"',
             "poll_idle: must not be shorter than poll_busy",
-            "waybill.toml:6:1: destinations.mail.type: must be one of file, null, stdout",
+            "waybill.toml:6:1: destinations.mail.type: must be one of file, ",
             "did you mean 'file'?",
             "waybill.toml:7:15: destinations.log.path: is missing",
             "waybill.toml:10:3: destinations.log.retry.attemps: unknown key; did you mean 'attempts'?",

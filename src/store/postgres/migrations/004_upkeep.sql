@@ -181,6 +181,14 @@ BEGIN
   END IF;
 END $$;
 
+-- Those who hold the slot now, by their transactions.
+CREATE FUNCTION {schema}.slot_holders(slot smallint) RETURNS text[] LANGUAGE sql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+  SELECT coalesce(array_agg(k.virtualtransaction), '{}') FROM pg_locks k
+  WHERE k.relation = ('{schema}.event_' || slot_holders.slot)::regclass AND k.granted AND k.pid <> pg_backend_pid()
+    AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
+$$;
+
 -- Empties a slot if all in it is old, settled everywhere, and kept where it is undelivered. All of that is looked at
 -- before the slot is locked; operations that move a cursor back wait, and are waited for, so it stays true. Under the lock
 -- it is looked once more, in a statement that began after it was had, whether anything is in the slot that was not seen
@@ -192,6 +200,7 @@ RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_
 DECLARE
   seen pg_snapshot;
   candidate record;
+  holders text[];
   unseen boolean;
 BEGIN
   PERFORM {schema}.check_age(empty_slot.older_than);
@@ -215,6 +224,14 @@ BEGIN
     RETURN 'needed';
   END IF;
   PERFORM {schema}.keep(empty_slot.slot, 9223372036854775807);
+  -- A dump holds it for long. It is not waited for at all: relays would wait behind us.
+  holders := {schema}.slot_holders(empty_slot.slot);
+  IF holders <> '{}' THEN
+    PERFORM pg_sleep(0.05);
+    IF {schema}.slot_holders(empty_slot.slot) && holders THEN
+      RETURN 'busy';
+    END IF;
+  END IF;
   BEGIN
     EXECUTE format('LOCK TABLE ONLY {schema}.event_%s IN ACCESS EXCLUSIVE MODE', empty_slot.slot);
   EXCEPTION WHEN lock_not_available THEN

@@ -1,0 +1,83 @@
+#include "sink/rabbitmq/examine.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "sink/rabbitmq/connection.h"
+
+namespace waybill::rabbitmq {
+namespace {
+
+using Level = Finding::Level;
+
+bool is_this_machine(const RabbitmqHost& host) {
+  return host.name == "localhost" || host.name == "::1" || host.name.starts_with("127.");
+}
+
+void examine_options(const RabbitmqOptions& options, std::vector<Finding>& findings) {
+  const RabbitmqDeclare& declare = options.declare;
+  if (declare.on && !declare.durable)
+    findings.push_back({Level::problem, "declare.durable",
+                        "what is declared is gone, with all events in it, when the "
+                        "broker restarts",
+                        "remove durable = false"});
+  if (!declare.queue.empty() && declare.queue_type == "classic")
+    findings.push_back(
+        {Level::note, "declare.queue_type",
+         fmt::format("queue '{}' is a classic queue: it is lost with the node that it is on", declare.queue),
+         "use queue_type = \"quorum\""});
+  if (!options.tls.on && !std::all_of(options.hosts.begin(), options.hosts.end(), is_this_machine))
+    findings.push_back(
+        {Level::warning, "url", "password and events go over the network for everybody to read", "use amqps://"});
+}
+
+void examine_broker(const RabbitmqOptions& options, const RabbitmqHost& host, const Patience& patience, Steady deadline,
+                    std::vector<Finding>& findings) {
+  Connection connection(options, host, patience, deadline);
+  prepare(connection, options, deadline);
+  std::string text = fmt::format("{} lets us publish", connection.where());
+  if (options.exchange_is_fixed && !options.fixed_exchange.empty())
+    text += fmt::format("; exchange '{}' is there", options.fixed_exchange);
+  findings.push_back({Level::ok, "broker", text, ""});
+  if (options.declare.queue.empty())
+    findings.push_back({Level::note, "queues",
+                        "which queues are bound, and how, is not to be seen from here; what fits "
+                        "none is tried again, and said to be unroutable",
+                        "use quorum queues: they survive the loss of a node"});
+  if (!connection.blocked().empty())
+    findings.push_back({Level::warning, "broker", fmt::format("it takes no messages now: {}", connection.blocked()),
+                        "free memory or disk there"});
+  connection.close(deadline);
+}
+
+}  // namespace
+
+std::vector<Finding> examine(const RabbitmqOptions& options, Steady deadline) {
+  std::vector<Finding> findings;
+  examine_options(options, findings);
+  Waker waker;
+  const Patience patience(waker, [] { return false; });
+  std::vector<Finding> away;
+  for (std::size_t i = 0; i < options.hosts.size(); ++i) {
+    // A host that does not answer leaves time for the others.
+    const Steady now = std::chrono::steady_clock::now();
+    const auto share = (deadline - now) / static_cast<std::int64_t>(options.hosts.size() - i);
+    try {
+      examine_broker(options, options.hosts[i], patience,
+                     now + std::min<Steady::duration>(share, options.connect_timeout), findings);
+      return findings;
+    } catch (const Error& error) {
+      // That it cannot be reached now may pass; what it refuses does not.
+      away.push_back({error.remedy() == Remedy::fix_config ? Level::problem : Level::warning, "broker", error.what(),
+                      error.remedy() == Remedy::fix_config ? "mend it, or remove the destination"
+                                                           : "events wait until it can be reached"});
+    }
+  }
+  findings.insert(findings.end(), away.begin(), away.end());
+  return findings;
+}
+
+}  // namespace waybill::rabbitmq

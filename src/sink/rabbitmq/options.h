@@ -1,0 +1,72 @@
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "waybill/log.h"
+#include "waybill/sink.h"
+
+#include "message/address.h"
+#include "message/envelope.h"
+
+namespace waybill {
+
+struct RabbitmqHost {
+  std::string name{};
+  std::uint16_t port = 0;
+};
+
+struct RabbitmqTls {
+  bool on = false;
+  std::string ca{};           // A file of certificates to trust; empty: the system's.
+  std::string certificate{};  // Our own, with its key; empty: none.
+  std::string key{};
+  std::string server_name{};  // What the broker's certificate must be made out to; empty: the host's name.
+};
+
+// What is made on the broker, if it is not there, at every connection.
+struct RabbitmqDeclare {
+  bool on = false;
+  std::string exchange_type = "topic";
+  std::string queue{};  // Empty: only the exchange.
+  std::string queue_type = "quorum";
+  std::vector<std::string> bindings{};  // Routing keys, with wildcards, by which the queue gets what is published.
+  bool durable = true;
+};
+
+struct RabbitmqOptions {
+  enum class Sasl { plain, external };
+
+  std::string name{};                 // The destination's, for people.
+  std::vector<RabbitmqHost> hosts{};  // Tried in turn.
+  std::string vhost = "/";
+  std::string user = "guest";
+  std::string password{};
+  Sasl sasl = Sasl::plain;
+  RabbitmqTls tls{};
+
+  std::optional<Address> exchange{};     // Required, as are the next
+  std::optional<Address> routing_key{};  // two.
+  Encoder encode{};
+  bool exchange_is_fixed = true;  // It is the same for every event:
+  std::string fixed_exchange{};   // this one.
+
+  std::size_t in_flight_max = 1000;
+  std::size_t message_bytes_max = std::size_t{16} << 20;
+  std::chrono::milliseconds connect_timeout{5'000};   // For each host, until events can be published.
+  std::chrono::milliseconds confirm_timeout{30'000};  // Time in which the broker holds us off does not count.
+  std::chrono::seconds heartbeat{10};                 // After twice this long without a sign the broker is gone.
+  RabbitmqDeclare declare{};
+};
+
+// Publishes to RabbitMQ: persistent, mandatory, confirmed. `delivered` is a message that was not returned and that the
+// broker has confirmed. A thread of its own owns the connection, sends heartbeats, and connects when there is something
+// to send; when that fails it waits to be asked again. docs/rabbitmq.md has every outcome.
+std::unique_ptr<Sink> rabbitmq_sink(RabbitmqOptions options, Log log);
+
+}  // namespace waybill

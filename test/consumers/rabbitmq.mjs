@@ -1,0 +1,38 @@
+// rabbitmq.mjs --url amqp://… --exchange NAME --exchange-type topic|fanout --key PATTERN --envelope NAME --count N
+// Declares the exchange and a queue of its own, says "ready", and prints the next N messages, one line of JSON for each.
+import {connect} from "amqplib";
+
+import {options, ready, report} from "./consumer.mjs";
+
+const {url, exchange, "exchange-type": type, key, envelope, count} =
+  options("url", "exchange", "exchange-type", "key", "envelope", "count");
+const connection = await connect(url);
+const channel = await connection.createChannel();
+await channel.assertExchange(exchange, type, {durable: true});
+const {queue} = await channel.assertQueue("", {exclusive: true});
+await channel.bindQueue(queue, exchange, key);
+
+let left = count;
+await channel.consume(queue, async (delivery) => {
+  if (left === 0) return;
+  const {fields, properties, content} = delivery;
+  const {messageId, contentType, headers} = properties;
+  report(envelope, {protocol: "amqp", id: messageId, contentType, headers, body: content}, {
+    exchange: fields.exchange,
+    address: fields.routingKey,
+    redelivered: fields.redelivered,
+    id: messageId,
+    type: properties.type,
+    content_type: contentType,
+    correlation_id: properties.correlationId,
+    timestamp: properties.timestamp,
+    delivery_mode: properties.deliveryMode,
+    app_id: properties.appId,
+  });
+  channel.ack(delivery);
+  left -= 1;
+  if (left > 0) return;
+  await channel.close();
+  await connection.close();
+});
+ready();
