@@ -103,17 +103,17 @@ std::size_t Carrier::connect() {
 std::size_t Carrier::open(const std::vector<Lease>& leases, bool again) {
   if (leases.empty()) return 0;
   const std::vector<Opened> opened = session_->open(leases, destination_.start, again);
-  const Lane::Options options{.begun_again = again,
-                              .announce = destination_.on_unknown == OnUnknown::hold,
-                              .announced_max = std::min(sink_->in_flight_max(), announced_max),
-                              .blocked_per_key_max = destination_.blocked_per_key_max,
-                              .blocked_max = destination_.blocked_max};
+  Lane::Options options{.announce = destination_.on_unknown == OnUnknown::hold,
+                        .announced_max = std::min(sink_->in_flight_max(), announced_max),
+                        .blocked_per_key_max = destination_.blocked_per_key_max,
+                        .blocked_max = destination_.blocked_max};
   for (const Lease& lease : leases) {
     const auto found =
         std::find_if(opened.begin(), opened.end(), [&](const Opened& each) { return each.lease.shard == lease.shard; });
     if (found == opened.end()) {
       forget(lease.shard);
     } else {
+      options.begun_again = shards_.find(lease.shard)->begun;  // A connection may break before anything was sent.
       shards_.open(lease.shard, found->lease, lanes_.open(*found, options, context_.clock.steady()));
     }
   }
@@ -138,10 +138,28 @@ void Carrier::abandon() {
   session_.reset();
   drop_lanes();
   shards_.forget_all();
+  context_.solo.give(waker_);
+}
+
+// If that cannot be saved, what was alone goes alone once more.
+void Carrier::acquit() {
+  if (!session_ || destination_.on_unknown == OnUnknown::hold || !one_is_alone()) return;
+  std::vector<Settlement> settled;
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane) continue;
+    shard.lane->acquit();
+    if (auto settlement = shard.lane->settle(context_.clock.steady())) settled.push_back(std::move(*settlement));
+  }
+  try {
+    if (!settled.empty()) session_->exchange(settled, {});
+  } catch (const Error& error) {
+    outage_.failed(error, context_.clock.steady());
+  }
 }
 
 void Carrier::close(Steady deadline) {
   sink_->close(deadline);
+  acquit();
   abandon();
   lanes_.clear();
   breaker_ = {};
@@ -156,6 +174,7 @@ std::size_t Carrier::step() {
     done += connect();
     done += move_events();
     if (session_) done += fetch();
+    judge_suspects();
     if (session_) done += exchange();
     done += move_events();
     if (breaker_.open() || shards_.paused()) park();
@@ -164,6 +183,7 @@ std::size_t Carrier::step() {
     if (!mends_itself(error)) throw;
     drop_connection(error);
   }
+  give_solo();
   tally_.show(breaker_, context_.clock);
   if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
@@ -268,7 +288,9 @@ void Carrier::look_around(Steady now) {
 // Brings undelivered events in that are due.
 std::size_t Carrier::fetch() {
   const Steady now = context_.clock.steady();
-  if (!any_wanted() || !trusted() || shards_.paused() || (breaker_.open() && now < breaker_.next_try()) ||
+  // Most of what is fetched is announced at once; not beside one that is alone.
+  if (!any_wanted() || !trusted() || shards_.paused() || one_is_alone() ||
+      (breaker_.open() && now < breaker_.next_try()) ||
       (lanes_.bytes() > context_.options.read_ahead_bytes_max && (lanes_.under_way() > 0 || any_ready())))
     return 0;
   const int most = breaker_.away() ? 1 : fetch_max;  // One will do for a try.
@@ -282,9 +304,17 @@ std::size_t Carrier::fetch() {
   for (const auto& [number, shard] : shards_) {
     if (!shard.lane || shard.ending()) continue;
     shard.lane->take_in(fetched, wanted, now);
-    while (const auto suspect = shard.lane->next_suspect()) judge_after_crash(*shard.lane, *suspect, now);
   }
   return wanted.size();
+}
+
+// Those that were fetched, and those that come after others of their key, which are delivered now.
+void Carrier::judge_suspects() {
+  for (const auto& [number, shard] : shards_) {
+    if (!shard.lane || shard.ending()) continue;
+    while (const auto suspect = shard.lane->next_suspect())
+      judge_after_crash(*shard.lane, *suspect, context_.clock.steady());
+  }
 }
 
 std::size_t Carrier::exchange() {
@@ -305,8 +335,10 @@ std::size_t Carrier::exchange() {
     context_.log.info("another relay has taken over", {{"destination", name()}, {"shard", std::to_string(shard)}});
     forget(shard);
   }
+  const bool was_alone = one_is_alone();
   for (const Settlement& settlement : settled)
     if (const Shard* shard = shards_.find(settlement.shard)) shard->lane->saved();
+  if (was_alone && !one_is_alone()) context_.solo.give(waker_);
   return settled.size() + take_in(std::move(reading), asked, now);
 }
 

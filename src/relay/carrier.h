@@ -75,6 +75,7 @@ class Carrier {
   std::size_t open(const std::vector<Lease>& leases, bool again);
   void drop_connection(const Error& error);
   void drop_lanes();
+  void acquit();
   void forget(std::int32_t shard);
   void let_go(const Shard& shard);
   bool trusted() const { return context_.clock.since_boot() < trusted_until_; }
@@ -92,12 +93,18 @@ class Carrier {
   bool release_due(Steady now);
   std::size_t publish(Steady turn_end);
   std::size_t publish_alone(Lane& lane);
+  std::size_t publish_others(Steady now, std::size_t most, Steady turn_end);
   Lane* lane_going_alone() const;
+  bool one_is_alone() const;
+  bool others_turn();
+  bool may_go_alone();
+  void give_solo();
   std::size_t allowance(Steady now);
   bool submit(Lane& lane, Lane::Position position);
   bool load(Lane& lane, Lane::Position position);
 
   std::size_t fetch();
+  void judge_suspects();
   std::size_t exchange();
   void look_around(Steady now);
   Steady::duration settle_interval(const Lane& lane, Steady now) const;
@@ -138,7 +145,8 @@ class Carrier {
   Steady trusted_until_{};  // The trust as it was when the last orders were followed.
   Breaker breaker_;
   bool said_away_ = false;
-  bool alone_ = false;  // What is under way must stay alone.
+  bool alone_ = false;         // What is under way must stay alone.
+  bool others_first_ = false;  // One has gone alone: it is the others' turn.
   std::vector<Outcome> outcomes_;
   std::size_t first_shard_ = 0;  // Which shard publishes first; it rotates.
   Pace pace_;

@@ -126,7 +126,14 @@ std::size_t Carrier::publish(Steady turn_end) {
   if (std::exchange(alone_, alone_ && lanes_.under_way() > 0)) return 0;
   const std::size_t most = allowance(now);
   if (most == 0) return 0;
-  if (Lane* const lane = lane_going_alone()) return publish_alone(*lane);
+  if (Lane* const lane = lane_going_alone(); lane && (lane->alone_announced() || may_go_alone()))
+    return publish_alone(*lane);
+  const std::size_t submitted = publish_others(now, most, turn_end);
+  if (submitted > 0) others_first_ = false;
+  return submitted;
+}
+
+std::size_t Carrier::publish_others(Steady now, std::size_t most, Steady turn_end) {
   // What has failed before would else be all that is ever tried, if there is enough of it.
   const bool fresh_first = breaker_.away() && first_shard_ % 2 == 0;
   std::size_t submitted = 0;
@@ -158,7 +165,35 @@ std::size_t Carrier::publish_alone(Lane& lane) {
   const auto position = lane.next_alone();
   if (!position || !submit(lane, *position)) return 0;
   alone_ = lanes_.under_way() > 0;
+  others_first_ = true;
   return 1;
+}
+
+// Is an attempt that must stay alone announced or under way, or over and the store does not know yet?
+bool Carrier::one_is_alone() const {
+  if (alone_ && lanes_.under_way() > 0) return true;
+  return std::any_of(shards_.begin(), shards_.end(),
+                     [](const auto& place) { return place.second.lane && place.second.lane->one_is_alone(); });
+}
+
+bool Carrier::may_go_alone() {
+  return !one_is_alone() && !others_turn() && context_.solo.take(waker_);
+}
+
+// Another carrier may, if nothing of ours is alone, and will not be in a moment.
+void Carrier::give_solo() {
+  const bool soon = lane_going_alone() && trusted() && !shards_.paused() && !breaker_.open();
+  if (!soon && !one_is_alone()) context_.solo.give(waker_);
+}
+
+// After one has gone alone the others may, if there are any: there may be many that go alone, and each may take its
+// time, or find the destination away.
+bool Carrier::others_turn() {
+  others_first_ = others_first_ && std::any_of(shards_.begin(), shards_.end(), [](const auto& place) {
+                    const Shard& shard = place.second;
+                    return shard.lane && !shard.ending() && (shard.lane->ready() || shard.lane->announcing());
+                  });
+  return others_first_;
 }
 
 // The one lane that has announced such an event, or else one that would.

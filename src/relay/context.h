@@ -1,6 +1,8 @@
 #pragma once
 
+#include <algorithm>
 #include <atomic>
+#include <deque>
 #include <mutex>
 #include <string>
 #include <utility>
@@ -11,7 +13,30 @@
 #include "waybill/store.h"
 #include "waybill/time.h"
 
+#include "base/waker.h"
+
 namespace waybill {
+
+// Of all a relay's carriers one at a time has an event go alone: should the relay die, that counts against this event,
+// whatever the other destinations are at. In the order in which they have asked. Thread-safe.
+class Solo {
+ public:
+  // Is it the turn of `who`? If not, it is woken when it is.
+  bool take(Waker& who) {
+    const std::lock_guard lock(mutex_);
+    if (std::find(queue_.begin(), queue_.end(), &who) == queue_.end()) queue_.push_back(&who);
+    return queue_.front() == &who;
+  }
+  // It is over, or cannot be now.
+  void give(Waker& who) {
+    const std::lock_guard lock(mutex_);
+    if (std::erase(queue_, &who) > 0 && !queue_.empty()) queue_.front()->wake();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::deque<Waker*> queue_;  // guarded by mutex_
+};
 
 // What all parts of one relay work with. Lives as long as the relay.
 struct RelayContext {
@@ -20,6 +45,7 @@ struct RelayContext {
   RelayIdentity identity;  // Another one for every run; changes only while no thread runs.
   const Log log;
   const Clock& clock;
+  mutable Solo solo{};
   std::vector<Match> matches{};  // of all destinations, in the order in which they were added
 };
 

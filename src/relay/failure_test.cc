@@ -192,9 +192,10 @@ TEST_F(FailureTest, Row14_80_APoisonEventIsToldFromOthersThatFailed) {
     enqueue(std::to_string(i), std::to_string(i));
     script_.next[std::to_string(i)] = {Kind::retry};
   }
-  start();
+  start({.retry = {.first_delay = 1h, .max_delay = 1h}});  // Waits are random, and this one must not be over too soon.
   go(100ms);
   script_.poison = {"5"};
+  clock_.advance(1h);
   EXPECT_LT(kills_until_all_ended(), 10);
   EXPECT_THAT(standing(Standing::dead), ElementsAre("5"));
   EXPECT_EQ(8U, std::set(script_.delivered.begin(), script_.delivered.end()).size());

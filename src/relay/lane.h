@@ -69,13 +69,16 @@ class Lane {
   // One that an earlier relay was sending when it died: to be reported on as if it had been handed out.
   std::optional<Position> next_suspect();
   bool ready() const { return !ready_.empty() || siding_.ready(); }
+  bool announcing() const { return siding_.announcing(); }
   bool wants() const { return siding_.wants(); }
 
   // What must go alone; see Siding.
   bool wants_alone() const { return siding_.wants_alone(); }
   bool alone_announced() const { return siding_.alone_announced(); }
+  bool one_is_alone() const { return siding_.one_is_alone(); }
   void announce_alone() { siding_.announce_alone(); }
   std::optional<Position> next_alone();
+  void acquit() { siding_.acquit(); }
 
   EventView& event(Position position);
   // How it stands in `undelivered`, or would; attempts are those that have begun.

@@ -166,6 +166,7 @@ void Shards::open(std::int32_t number, const Lease& lease, Lane& lane) {
   WAYBILL_ASSERT(shard.stage != Shard::Stage::open);
   shard.lease = lease;
   shard.stage = Shard::Stage::open;
+  shard.begun = true;
   shard.lane = &lane;
   shard.hungry = true;
 }

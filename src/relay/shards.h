@@ -28,6 +28,7 @@ struct Shard {
   };
   Lease lease{};
   Stage stage = Stage::granted;
+  bool begun = false;      // This relay has had a lane of it before, since it was granted.
   bool returning = false;  // To be finished, settled and given back.
   bool hungry = true;      // May have more to read. Means nothing while returning.
   bool stale = false;      // A person has changed something: to be finished, settled and begun anew.

@@ -223,7 +223,12 @@ void Siding::announce_alone() {
 std::optional<Siding::Number> Siding::next_alone() {
   if (!alone_ || std::ranges::find(announcing_, *alone_) != announcing_.end()) return std::nullopt;
   ++under_way_;
-  return std::exchange(alone_, std::nullopt);
+  alone_under_way_ = std::exchange(alone_, std::nullopt);
+  return alone_under_way_;
+}
+
+void Siding::acquit() {
+  if (alone_under_way_) take_back(items_.at(*alone_under_way_).row);
 }
 
 void Siding::go_on_with(std::uint64_t number) {
@@ -263,8 +268,15 @@ std::optional<Siding::Number> Siding::next_of(std::deque<Number>& queue) {
 
 // --- Outcomes
 
-void Siding::finish(Number number) {
+void Siding::not_under_way(Number number) {
   --under_way_;
+  if (alone_under_way_ != number) return;
+  alone_under_way_.reset();
+  alone_over_ = true;
+}
+
+void Siding::finish(Number number) {
+  not_under_way(number);
   const Undelivered row = items_.at(number).row;
   delivered_.push_back(row.seq);
   forget(number);
@@ -281,13 +293,14 @@ void Siding::finish(Number number) {
 }
 
 void Siding::again_first(Number number) {
-  --under_way_;
+  not_under_way(number);
   Undelivered& row = items_.at(number).row;
   if (row.sending == Undelivered::Sending::no) --row.attempts;
   if (abandoned_) {
     take_back(row);
   } else if (row.sending == Undelivered::Sending::alone) {
     alone_ = number;
+    alone_over_ = false;
   } else {
     ready_.push_front(number);
   }
@@ -306,6 +319,7 @@ void Siding::park() {
   std::erase(announcing_, *alone_);
   take_back(items_.at(*alone_).row);
   doubtful_.push_front(*std::exchange(alone_, std::nullopt));
+  alone_over_ = true;
 }
 
 // It was announced, and is not tried after all.
@@ -317,7 +331,7 @@ void Siding::take_back(Undelivered& row) {
 }
 
 void Siding::put_back(Number number, const Undelivered& row, Steady now) {
-  --under_way_;
+  not_under_way(number);
   tell_row(row);
   forget(number);
   if (row.key == 0) {
@@ -385,6 +399,7 @@ std::vector<std::uint64_t> Siding::saved() {
   std::vector<std::uint64_t> freed;
   for (const Number number : std::exchange(announcing_, {}))
     if (number != alone_) ready_.push_back(number);
+  alone_over_ = false;
   const std::set<std::uint64_t> told = std::exchange(told_, {});
   for (const std::uint64_t number : told) {
     Key& key = keys_.at(number);

@@ -72,8 +72,12 @@ class Siding {
   // is saved.
   bool wants_alone() const { return !doubtful_.empty() || alone_; }
   bool alone_announced() const { return alone_.has_value(); }
+  // Does the store know of one that goes alone, or will when told? Also when it is over, until that is saved.
+  bool one_is_alone() const { return alone_ || alone_under_way_ || alone_over_; }
   void announce_alone();
   std::optional<Number> next_alone();
+  // The relay ends of itself, so it was not killed by the one that is still under way: that is taken back.
+  void acquit();
   // The destination is away. What was announced and not handed out is taken back; it is announced again before it goes.
   void park();
   bool ready() const { return !ready_.empty() || !parked_.empty(); }
@@ -91,7 +95,8 @@ class Siding {
   // Adds to a settlement what the store is to know.
   void tell(Settlement& settlement);
   bool to_be_told() const { return !told_.empty() || !rows_.empty() || !delivered_.empty() || !attempts_.empty(); }
-  bool to_be_told_at_once() const { return !announcing_.empty(); }
+  bool to_be_told_at_once() const { return announcing() || alone_over_; }
+  bool announcing() const { return !announcing_.empty(); }
   // Returns the keys that block no more.
   std::vector<std::uint64_t> saved();
 
@@ -133,6 +138,7 @@ class Siding {
   void go_on_with(std::uint64_t number);
   void tell_row(const Undelivered& row);
   void take_back(Undelivered& row);
+  void not_under_way(Number number);
   std::optional<Number> next_of(std::deque<Number>& queue);
 
   bool announce_ = false;
@@ -149,7 +155,9 @@ class Siding {
   std::deque<Number> ready_;
   std::deque<Number> parked_;
   std::deque<Number> doubtful_;  // to go alone, not announced
-  std::optional<Number> alone_;  // the one of them that is
+  std::optional<Number> alone_;  // the one of them that is,
+  std::optional<Number> alone_under_way_;
+  bool alone_over_ = false;  // and then was, as far as we know
   std::deque<Number> suspects_;
   std::vector<Number> announcing_;  // may go when saved
   std::size_t under_way_ = 0;
