@@ -107,6 +107,7 @@ struct BreakerState {
 // What a relay has done for a destination since it was made.
 struct RelayCounts {
   std::uint64_t delivered = 0;
+  std::uint64_t repeated = 0;   // Of these, what the destination says it had already.
   std::uint64_t skipped = 0;    // Matched by no rule of the destination.
   std::uint64_t unmatched = 0;  // By no rule of any of the relay's destinations; counted for one.
   std::uint64_t failed = 0;     // Attempts that did not deliver,

@@ -23,7 +23,8 @@ struct Outcome {
   };
   std::uint64_t ticket = 0;  // As given to submit.
   Kind kind = Kind::delivered;
-  std::string reason{};  // Empty iff delivered. For people; never parsed; holds no payload.
+  std::string reason{};   // Empty iff delivered. For people; never parsed; holds no payload.
+  bool repeated = false;  // Delivered, and the destination says that it had it already.
 };
 
 std::string_view to_string(Outcome::Kind kind);

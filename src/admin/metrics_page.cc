@@ -39,6 +39,9 @@ void write_counts(Exposition& out, const Metrics& metrics) {
   each(out, metrics, "waybill_events_dead_total", Type::counter,
        "Events that were given up; not those buried with their key.",
        [](const RelayCounts& counts) { return counts.dead; });
+  each(out, metrics, "waybill_events_repeated_total", Type::counter,
+       "Deliveries of events that the destination had already, of an attempt whose answer was lost.",
+       [](const RelayCounts& counts) { return counts.repeated; });
   each(out, metrics, "waybill_events_skipped_total", Type::counter, "Events that no rule sends to the destination.",
        [](const RelayCounts& counts) { return counts.skipped; });
   out.family("waybill_events_unmatched_total", Type::counter, "Events that no rule sends to any of the destinations.");

@@ -19,6 +19,7 @@ void add(Latency& sum, const Latency& more) {
 // What was done adds up; how it stands is as the last one says.
 void add(RelayCounts& sum, const RelayCounts& more) {
   sum.delivered += more.delivered;
+  sum.repeated += more.repeated;
   sum.skipped += more.skipped;
   sum.unmatched += more.unmatched;
   sum.failed += more.failed;

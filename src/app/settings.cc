@@ -191,7 +191,7 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
   if (destination.type.empty()) {
     section.ignore_rest();
   } else {
-    destination.sink = read_sink(destination.type, section);
+    destination.sink = read_sink(destination.type, section, destination.options.retry);
   }
   return destination;
 }

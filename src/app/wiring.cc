@@ -12,6 +12,9 @@
 #include "base/assert.h"
 #include "model/event_json.h"
 #include "sink/file/file_sink.h"
+#ifdef WAYBILL_HAS_NATS
+#include "sink/nats/settings.h"
+#endif
 #include "sink/null/null_sink.h"
 #ifdef WAYBILL_HAS_RABBITMQ
 #include "sink/rabbitmq/settings.h"
@@ -60,6 +63,12 @@ SinkSetup read_null(config::Section&) {
   return {};
 }
 
+#ifndef WAYBILL_HAS_NATS
+SinkSetup read_nats(config::Section& section, std::chrono::milliseconds) {
+  return refuse_absent(section, "NATS", "NATS");
+}
+#endif
+
 #ifndef WAYBILL_HAS_RABBITMQ
 SinkSetup read_rabbitmq(config::Section& section) {
   return refuse_absent(section, "RabbitMQ", "RABBITMQ");
@@ -69,13 +78,14 @@ SinkSetup read_rabbitmq(config::Section& section) {
 struct DestinationType {
   std::string_view name{};
   SinkSetup (*read)(config::Section&) = nullptr;
+  // Instead, where it matters how far apart two attempts of an event may be.
+  SinkSetup (*read_with_gap)(config::Section&, std::chrono::milliseconds retry_gap) = nullptr;
 };
 
 // A new destination is one line here.
 constexpr std::array types{
-    DestinationType{"file", read_file},
-    DestinationType{"null", read_null},
-    DestinationType{"rabbitmq", read_rabbitmq},
+    DestinationType{"file", read_file},     DestinationType{"nats", nullptr, read_nats},
+    DestinationType{"null", read_null},     DestinationType{"rabbitmq", read_rabbitmq},
     DestinationType{"stdout", read_stdout},
 };
 
@@ -123,11 +133,11 @@ std::vector<std::string> destination_types() {
   return names;
 }
 
-SinkSetup read_sink(const std::string& type, config::Section& section) {
+SinkSetup read_sink(const std::string& type, config::Section& section, const RetryPolicy& retry) {
   const auto known =
       std::find_if(types.begin(), types.end(), [&](const auto& candidate) { return candidate.name == type; });
   WAYBILL_ASSERT(known != types.end());
-  return known->read(section);
+  return known->read ? known->read(section) : known->read_with_gap(section, retry.max_delay);
 }
 
 }  // namespace waybill::app

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "waybill/log.h"
+#include "waybill/relay.h"
 #include "waybill/store.h"
 
 #include "config/section.h"
@@ -39,6 +40,6 @@ inline constexpr std::string_view stream_type = "stream";
 std::vector<std::string> destination_types();
 
 // REQUIRES: `type` is one of destination_types(), and not stream_type.
-SinkSetup read_sink(const std::string& type, config::Section& section);
+SinkSetup read_sink(const std::string& type, config::Section& section, const RetryPolicy& retry);
 
 }  // namespace waybill::app

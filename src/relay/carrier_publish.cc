@@ -23,6 +23,7 @@ void Carrier::apply(const Outcome& outcome, Steady now, Time time) {
   const auto [lane, position] = lanes_.answered(outcome.ticket);
   if (outcome.kind == Outcome::Kind::delivered) {
     tally_.delivered(lane ? &lane->event(position) : nullptr, time);
+    if (outcome.repeated) tally_.repeated();
     breaker_.delivered();
     if (lane) finish(*lane, position);
     return;

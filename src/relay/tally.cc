@@ -53,6 +53,7 @@ void Tally::show(const Breaker& breaker, const Clock& clock) {
 
 RelayCounts Tally::counts(std::size_t leases) const {
   RelayCounts counts{.delivered = delivered_.value(),
+                     .repeated = repeated_.value(),
                      .skipped = skipped_.value(),
                      .unmatched = unmatched_.value(),
                      .dead = dead_.value(),

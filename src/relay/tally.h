@@ -26,6 +26,7 @@ class Tally {
  public:
   // `event`: none if it has been let go of meanwhile.
   void delivered(const EventView* event, Time now) noexcept;
+  void repeated() noexcept { repeated_.add(); }
   void failed(Outcome::Kind kind) noexcept { failed_[static_cast<std::size_t>(kind)].add(); }
   void skipped() noexcept { skipped_.add(); }
   // Returns whether it is the first.
@@ -43,6 +44,7 @@ class Tally {
 
  private:
   Counter delivered_;
+  Counter repeated_;
   Counter skipped_;
   Counter unmatched_;
   Counter dead_;

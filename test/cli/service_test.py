@@ -16,7 +16,8 @@ import prometheus_text
 from waybill_cli import BINARY, CliTest
 
 FAMILIES = {"waybill_build_info", "waybill_events_published_total", "waybill_events_dead_total",
-            "waybill_events_skipped_total", "waybill_events_unmatched_total", "waybill_attempts_failed_total", "waybill_publish_seconds",
+            "waybill_events_repeated_total", "waybill_events_skipped_total", "waybill_events_unmatched_total",
+            "waybill_attempts_failed_total", "waybill_publish_seconds",
             "waybill_lag_seconds", "waybill_breaker_open", "waybill_relay_leases", "waybill_store_up",
             "waybill_figures_age_seconds", "waybill_pending", "waybill_oldest_pending_age_seconds",
             "waybill_undelivered", "waybill_blocked_keys", "waybill_clean_failing"}

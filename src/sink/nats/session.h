@@ -1,0 +1,124 @@
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "waybill/log.h"
+#include "waybill/sink.h"
+#include "waybill/time.h"
+
+#include "sink/nats/composer.h"
+#include "sink/nats/connection.h"
+#include "sink/nats/flight.h"
+#include "sink/nats/options.h"
+
+namespace waybill::nats {
+
+// How often the stream had an event already. Outlives sessions.
+class Repetitions {
+ public:
+  explicit Repetitions(Log log) : log_(std::move(log)) {}
+  // Says so in the log, the first time and then once a minute at most.
+  void add(Steady now);
+
+ private:
+  const Log log_;
+  std::mutex mutex_;
+  std::uint64_t count_ = 0;  // guarded by mutex_, as is:
+  Steady said_{};
+};
+
+// A Session is the life of one connection, and of the thread that owns it: it connects, sends what it is given, and
+// takes answers until the connection is lost or the session stopped. Then it has an outcome for everything it was given
+// and is over; it does not connect again.
+//
+// What was handed to the library and has no ack when the connection is lost may have arrived: `unknown`. It counts as
+// an attempt, so that an event which makes the server hang up is found out; an outage cannot use up an event's
+// attempts, since whoever cannot connect sends nothing. All else is `unavailable`.
+//
+// The owner's functions are one thread's affair.
+class Session : public std::enable_shared_from_this<Session> {
+ public:
+  Session(std::shared_ptr<const NatsOptions> options, std::shared_ptr<Repetitions> repetitions,
+          std::size_t first_server);
+  ~Session();
+
+  void start();
+  // Takes the parcels out of `parcels`. False if the session is over: then it takes none.
+  bool put(std::vector<Parcel>& parcels);
+  // Appends outcomes. Returns as soon as there is one or the session is over, at `deadline` otherwise.
+  void collect(std::vector<Outcome>& outcomes, Steady deadline);
+  // Waits until it is connected or over, at most until `deadline`.
+  void await(Steady deadline);
+  bool is_up();
+  bool is_over();
+  std::string trouble();
+  // Ends it. When this has returned no event is touched any more. A connection that is still being made is left to
+  // itself after `deadline`.
+  void stop(Steady deadline);
+
+ private:
+  enum class Stage { connecting, up, over };
+
+  void run();
+  std::string connect();
+  std::string prepare_stream();
+  std::string work();
+  void send();
+  bool send_one(const Parcel& parcel, std::uint64_t number);
+  std::string watch(Steady now);
+  std::string watch_acks(Steady now);
+  std::string watch_server(Steady now);
+  void note_violations(Steady now);
+  void leave(std::string reason, Steady now);
+  Steady next_look(Steady now);
+  bool takes_more() const { return leaving_.empty() && !connection_->is_full(); }
+  void finish(const std::string& trouble);
+
+  void on_reply(const Connection::Reply& reply);
+  void answer(const Parcel& parcel, Outcome::Kind kind, std::string reason);
+  void answer_all(const std::vector<Parcel>& parcels, Outcome::Kind kind, const std::string& reason);
+  std::string subject_of(const Parcel& parcel) const;
+  void interrupt_if_stuck();
+
+  const std::shared_ptr<const NatsOptions> options_;
+  const std::shared_ptr<Repetitions> repetitions_;
+  const std::size_t first_server_;
+  const Composer composer_;
+  std::thread thread_;  // The owner's.
+
+  // The session thread's own.
+  std::deque<Parcel> queue_;      // to be sent
+  std::vector<Parcel> sent_;      // in this turn
+  std::vector<Outcome> refused_;  // in this turn
+  std::string leaving_;           // Why nothing more is sent; empty if that is not so.
+  Steady leaving_since_{};
+  Steady pinged_{};
+  std::string subject_;
+  Message message_;
+
+  std::atomic<Steady> beat_;  // when the thread was last seen
+
+  std::mutex mutex_;  // guards all that follows
+  std::condition_variable changed_;
+  Stage stage_ = Stage::connecting;
+  bool stopping_ = false;
+  bool sleeping_ = false;  // The thread waits for the network.
+  bool collecting_ = false;
+  std::string trouble_;
+  std::unique_ptr<Connection> connection_;  // Changed by the thread alone, and used by it without the lock.
+  std::vector<Parcel> given_;
+  Flight flight_;
+  Steady last_stored_{};
+  bool unheard_ = false;  // No stream took an event.
+  std::vector<Outcome> outcomes_;
+};
+
+}  // namespace waybill::nats
