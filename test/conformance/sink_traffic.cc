@@ -66,8 +66,12 @@ SampleEvent Traffic::usual(std::size_t payload_bytes) {
 
 void Traffic::submit(SampleEvent event) {
   const auto deadline = SteadyClock::now() + world_.patience();
-  while (room() == 0 && SteadyClock::now() < deadline) collect(1s);
-  ASSERT_GT(room(), 0U) << "there never was room for it";
+  while (room() == 0 && !given_up_ && SteadyClock::now() < deadline) collect(1s);
+  given_up_ = given_up_ || room() == 0;
+  if (given_up_) {
+    ADD_FAILURE() << "there never was room for an event";
+    return;
+  }
   const std::uint64_t ticket = ticket_of(tickets_++);
   sent_[event.id.to_string()] = {.event = event};
   UnderWay& mine = under_way_[ticket];
@@ -79,7 +83,7 @@ void Traffic::submit(SampleEvent event) {
 }
 
 void Traffic::submit_many(std::size_t count, std::size_t payload_bytes) {
-  for (std::size_t i = 0; i < count && !testing::Test::HasFatalFailure(); ++i) submit(usual(payload_bytes));
+  for (std::size_t i = 0; i < count && !given_up_; ++i) submit(usual(payload_bytes));
 }
 
 std::size_t Traffic::collect(std::chrono::milliseconds wait) {
@@ -119,8 +123,9 @@ void Traffic::look_at_reason(const Outcome& outcome) const {
 
 void Traffic::collect_all() {
   const auto deadline = SteadyClock::now() + world_.patience();
-  while (!under_way_.empty() && SteadyClock::now() < deadline) collect(1s);
+  while (!under_way_.empty() && !given_up_ && SteadyClock::now() < deadline) collect(1s);
   EXPECT_EQ(0U, under_way_.size()) << "events without an outcome";
+  given_up_ = given_up_ || !under_way_.empty();
   collect(10ms);  // Nothing more may come.
 }
 
@@ -134,7 +139,7 @@ std::vector<SampleEvent> Traffic::undelivered() const {
 void Traffic::deliver_the_rest() {
   const auto deadline = SteadyClock::now() + world_.patience();
   for (auto events = undelivered(); !events.empty(); events = undelivered()) {
-    if (SteadyClock::now() >= deadline) {
+    if (given_up_ || SteadyClock::now() >= deadline) {
       ADD_FAILURE() << events.size() << " events cannot be delivered though the destination is there";
       return;
     }

@@ -74,6 +74,7 @@ class Traffic {
   std::map<std::string, Sent> sent_;  // by id
   std::vector<Outcome::Kind> kinds_;
   int names_ = 0;
+  bool given_up_ = false;  // An outcome never came. There is no use in waiting for more.
 };
 
 }  // namespace waybill

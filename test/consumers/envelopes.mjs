@@ -59,10 +59,13 @@ function readBinary(message) {
   checkAttributes(given);
   const headers = {"content-type": given.datacontenttype};
   for (const [name, value] of Object.entries(given)) {
+    if (name === "datacontenttype") continue;  // The one attribute that is mapped directly.
     assert.match(value, /^[!-~]*$/, `ce-${name} is a line of ASCII without spaces`);
     headers[`ce-${name}`] = decodeURIComponent(value);
   }
-  const body = isJson(given.datacontenttype) ? message.body.toString() : message.body;
+  // It parses what is application/json, and leaves "+json" to others, too.
+  const plain = given.datacontenttype === "application/json";
+  const body = plain ? message.body.toString() : dataOf(message, given.datacontenttype);
   return fromCloudEvent(HTTP.toEvent({headers, body}), message);
 }
 

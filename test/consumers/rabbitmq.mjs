@@ -16,7 +16,7 @@ let left = count;
 await channel.consume(queue, async (delivery) => {
   if (left === 0) return;
   const {fields, properties, content} = delivery;
-  const {messageId, contentType, headers} = properties;
+  const {messageId, contentType, headers = {}} = properties;
   report(envelope, {protocol: "amqp", id: messageId, contentType, headers, body: content}, {
     exchange: fields.exchange,
     address: fields.routingKey,
