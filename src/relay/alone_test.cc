@@ -174,41 +174,6 @@ TEST_F(AloneTest, Row14_80_APoisonEventOfOneDestinationBuriesNothingOfAnother) {
   EXPECT_FALSE(other.delivered.empty());
 }
 
-// The store is away for longer than a lease, and the other relay is back first.
-TEST_F(AloneTest, DISABLED_AStoreThatWasAwayIsNoCrashThoughAnotherRelayTakesOver) {
-  enqueue("1", "1");
-  leave_undelivered(*store_, [](const EventView&, Undelivered& row) { row.attempts = 1; });
-  script_.stuck = {"1"};
-  bool away = false;
-  WrappedStore store(*store_, [&](const StoreCall&, const std::function<void()>& run) {
-    if (away) throw Error(Remedy::retry, "away");
-    run();
-  });
-  Relay one(store, RelayOptions{.name = "one"}, Log{}, clock_);
-  ScriptedSink::Script others;
-  Relay two(store, RelayOptions{.name = "two"}, Log{}, clock_);
-  one.add({.name = "out", .retry = quick}, std::make_unique<ScriptedSink>(script_));
-  two.add({.name = "out", .retry = quick}, std::make_unique<ScriptedSink>(others));
-  for (int i = 0; i < 100; ++i) {
-    one.step();
-    clock_.advance(10ms);
-  }
-  ASSERT_THAT(script_.attempted, ElementsAre("1"));
-  away = true;
-  for (int i = 0; i < 1'000; ++i) {
-    one.step();
-    two.step();
-    clock_.advance(10ms);
-  }
-  away = false;
-  others.stuck = {"1"};
-  for (int i = 0; i < 300; ++i) {
-    two.step();
-    clock_.advance(10ms);
-  }
-  EXPECT_EQ(0, row_of("1").crashes);
-}
-
 // Answers nothing.
 class SilentSink final : public Sink {
  public:
