@@ -42,7 +42,8 @@ class ChaosTest(unittest.TestCase):
 
     def test_settling_first_loses_what_a_kill_interrupts(self):
         self.assert_caught("settle-first", "I1 lost:",  # With this seed the kills come first, well apart.
-                           "--events 8000 --kills 4 --crashes 0 --relays 1 --seed 409")
+                           "--events 8000 --kills 4 --crashes 0 --relays 1 --seed 409",
+                           tries=4)  # A kill may find it in between two batches.
 
     def test_publishing_without_a_claim_makes_phantoms(self):
         self.assert_caught("unclaimed", "I2 phantom:", "--events 2000 --kills 0 --crashes 2 --sync-commit off",

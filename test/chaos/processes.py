@@ -93,6 +93,8 @@ class Postgres:
     def crash(self):
         """As if the machine lost its memory but not its disk: nobody gets to flush anything."""
         os.kill(self.process.pid, signal.SIGSTOP)  # No new children while we count them.
+        while (status_of(self.process.pid) or "Z")[0] not in "TZX":
+            time.sleep(0.001)
         pids = [self.process.pid, *children_of(self.process.pid)]
         for pid in pids:
             os.kill(pid, signal.SIGKILL)
