@@ -89,15 +89,6 @@ Figure ratio_of_rates(std::string name, Goal goal, const std::vector<std::pair<E
   return figure;
 }
 
-const std::string& Run::backlog(int shards, long events) {
-  auto& url = backlogs[{shards, events}];
-  if (url.empty()) {
-    url = server.migrated_database(shards);
-    load_events(url, events);
-  }
-  return url;
-}
-
 void drain_vs_copy(Run& run) {
   const long events = run.scale.backlog();
   const std::string url = run.backlog(16, events);

@@ -44,6 +44,15 @@ int measure(const Program& program, const Scale& scale, const std::string& waybi
 
 }  // namespace
 
+const std::string& Run::backlog(int shards, long events) {
+  auto& url = backlogs[{shards, events}];
+  if (url.empty()) {
+    url = server.migrated_database(shards);
+    load_events(url, events);
+  }
+  return url;
+}
+
 std::filesystem::path own_folder() {
   return std::filesystem::read_symlink("/proc/self/exe").parent_path();
 }

@@ -1,6 +1,7 @@
 #include "relay_process.h"
 
 #include <atomic>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 
@@ -17,13 +18,17 @@ std::string next_name() {
   return fmt::format("relay-{}", ++number);
 }
 
-void stop_process(ChildProcess& process, const std::string& log_path) {
-  process.signal(SIGTERM);
+void require_good_end(ChildProcess& process, const std::string& log_path) {
   if (const int code = process.wait(); code != 0) {
     std::ifstream file(log_path);
     const std::string log{std::istreambuf_iterator<char>(file), {}};
     throw std::runtime_error(fmt::format("a relay ended with {}: {}", code, log));
   }
+}
+
+void stop_process(ChildProcess& process, const std::string& log_path) {
+  process.signal(SIGTERM);
+  require_good_end(process, log_path);
 }
 
 void kill_process(ChildProcess& process) {
@@ -42,11 +47,19 @@ RelayProcess::RelayProcess(const std::string& waybill, const std::string& store,
   for (const std::string& destination : destinations)
     file << fmt::format("[destinations.{}]\ntype = \"null\"\n", destination);
   if (!file.flush()) throw std::runtime_error("cannot write " + path);
+  // It may hold a password.
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
   process_.emplace(std::vector<std::string>{waybill, "run", "--config", path}, folder_.path() + "/log");
 }
 
 void RelayProcess::stop() {
   stop_process(*process_, folder_.path() + "/log");
+}
+
+void RelayProcess::require_running() {
+  if (process_->running()) return;
+  require_good_end(*process_, folder_.path() + "/log");
+  throw std::runtime_error("a relay ended by itself");
 }
 
 void RelayProcess::kill() {

@@ -21,6 +21,8 @@ class RelayProcess {
   // Asks it to end, and waits until it has.
   void stop();
   void kill();
+  // Throws, with its log, if it has ended by itself.
+  void require_running();
   pid_t pid() const { return process_->pid(); }
   const std::string& name() const { return name_; }
 

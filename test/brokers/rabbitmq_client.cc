@@ -101,6 +101,14 @@ void RabbitmqClient::purge_queue(const std::string& name) {
   check(amqp_get_rpc_reply(state_), "purge queue " + name);
 }
 
+long RabbitmqClient::count(const std::string& queue) {
+  const amqp_queue_declare_ok_t* found = amqp_queue_declare(state_, 1, bytes(queue), 1, 0, 0, 0, amqp_empty_table);
+  check(amqp_get_rpc_reply(state_), "look at queue " + queue);
+  const long count = found->message_count;
+  amqp_maybe_release_buffers(state_);
+  return count;
+}
+
 void RabbitmqClient::bind(const std::string& queue, const std::string& exchange, const std::string& key) {
   amqp_queue_bind(state_, 1, bytes(queue), bytes(exchange), bytes(key), amqp_empty_table);
   check(amqp_get_rpc_reply(state_), "bind " + queue);

@@ -36,6 +36,8 @@ class RabbitmqClient {
   void declare_queue(const std::string& name, const Arguments& arguments = {{"x-queue-type", "quorum"}});
   void delete_queue(const std::string& name);
   void purge_queue(const std::string& name);
+  // How many messages are in it, none of them with a consumer.
+  long count(const std::string& queue);
   void bind(const std::string& queue, const std::string& exchange, const std::string& key);
   void unbind(const std::string& queue, const std::string& exchange, const std::string& key);
 

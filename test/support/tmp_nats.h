@@ -26,6 +26,8 @@ class TmpNats {
 
   std::uint16_t port() const { return port_; }
   std::string url() const;
+  // The server's process, while it runs.
+  pid_t pid() const { return server_->pid(); }
 
   // All on the same port, with the same store. A clean end, and a start;
   void stop();

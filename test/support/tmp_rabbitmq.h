@@ -30,6 +30,9 @@ class TmpRabbitmq {
   std::uint16_t tls_port() const { return tls_port_; }  // 0 without certificates.
   std::string url() const { return "amqp://guest:guest@127.0.0.1:" + std::to_string(port_) + "/"; }
 
+  // The server's process, while it runs.
+  pid_t pid() const { return server_->pid(); }
+
   // A clean end.
   void stop();
   // After stop() or kill(): on the same ports, with all that was durable.
