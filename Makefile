@@ -1,9 +1,10 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
 # Beside them: `make build`, `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
 # hour of killing things), `make chaos-failures` (as long, with destinations that fail and people who redrive), `make
-# bench` and `make bench-failures` (half an hour of figures each, into build/bench/).
-.PHONY: build run test asan tsan lint format chaos-core chaos-failures bench bench-failures clean packages-build \
-  packages-test packages-lint
+# chaos-brokers` (half an hour of restarting RabbitMQ and NATS), `make bench`, `make bench-failures` and `make
+# bench-brokers` (at most half an hour of figures each, into build/bench/).
+.PHONY: build run test asan tsan lint format chaos-core chaos-failures chaos-brokers bench bench-failures bench-brokers \
+  clean packages-build packages-test packages-lint
 ARGS ?=
 PYTHON = /usr/bin/python3 -B
 
@@ -37,6 +38,12 @@ chaos-failures: packages-test
 	$(PYTHON) test/chaos/redrives.py --operations 1000 --policy continue $(ARGS)
 	$(PYTHON) test/chaos/redrives.py --operations 1000 --policy block $(ARGS)
 
+chaos-brokers: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill chaos_producer
+	$(PYTHON) test/consumers/install.py build/test/consumers/installed
+	$(PYTHON) test/chaos/brokers.py $(ARGS)
+
 bench: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target waybill core_bench
@@ -46,6 +53,11 @@ bench-failures: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target failure_bench
 	build/bench/failure_bench --output build/bench/failures.json $(ARGS)
+
+bench-brokers: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill broker_bench
+	build/bench/broker_bench --output build/bench/brokers.json $(ARGS)
 
 lint: packages-lint
 	cmake --preset release -DWAYBILL_TESTS=ON

@@ -23,12 +23,11 @@ import sys
 import tempfile
 import time
 
-import canary
+from judge import Judge
 from processes import Postgres, Relay
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-CHECK = os.path.join(ROOT, "test", "checker", "check.py")
 WINDOW = 1000  # What a relay may have published and not settled, on average over all faults: a batch.
 SETTLING = 1.0  # Seconds until everybody has noticed that a fault is over.
 ENDING_MAX = 40.0  # Seconds that a relay may take to end when asked to: its grace and a little.
@@ -48,11 +47,18 @@ class Chaos:
         self.faults = open(folder + "/faults.jsonl", "w", encoding="utf-8")
         self.producer, self.problems, self.exits = None, [], 0
         self.postgres = Postgres(folder, "chaos", lazy=options.sync_commit == "off")
-        self.config = folder + "/waybill.toml"
-        with open(self.config, "w", encoding="utf-8") as file:
-            file.write(f'store = "{self.postgres.url}"\nlease = "{options.lease}s"\n'
-                       f'[destinations.out]\ntype = "file"\npath = "{self.deliveries}"\nfsync = false\n')
+        self.config = self.write_config("waybill.toml", "")
         self.relays = [Relay(number, self.relay(), folder) for number in range(options.relays)]
+
+    def write_config(self, name, settings):
+        path = f"{self.folder}/{name}"
+        with open(path, "w", encoding="utf-8") as file:
+            file.write(f'store = "{self.postgres.url}"\nlease = "{self.options.lease}s"\n{settings}{self.destinations()}')
+        os.chmod(path, 0o600)  # It may hold a password.
+        return path
+
+    def destinations(self):
+        return f'[destinations.out]\ntype = "file"\npath = "{self.deliveries}"\nfsync = false\n'
 
     def relay(self, *flags):
         if self.options.failing:
@@ -189,15 +195,17 @@ class Chaos:
         if self.size() != size:
             self.problems.append(f"the relays were quiet, but run --once wrote {self.size() - size} bytes more")
 
+    def start_producer(self, *flags):
+        command = [self.options.producer, "--store", self.postgres.url, "--log", self.folder + "/producers.jsonl",
+                   "--seed", str(self.options.seed), *flags]
+        with open(self.folder + "/producer.out", "wb") as out, open(self.folder + "/producer.err", "wb") as err:
+            self.producer = subprocess.Popen(["setpriv", "--pdeathsig", "SIGKILL", *command], stdout=out, stderr=err)
+
     def run(self):
         subprocess.run(self.waybill("migrate"), check=True, stdout=subprocess.DEVNULL)
         for relay in self.relays:
             relay.start()
-        options = self.options
-        command = [options.producer, "--store", self.postgres.url, "--log", self.folder + "/producers.jsonl",
-                   "--events", str(options.events), "--seed", str(options.seed), "--sync-commit", options.sync_commit]
-        with open(self.folder + "/producer.out", "wb") as out, open(self.folder + "/producer.err", "wb") as err:
-            self.producer = subprocess.Popen(["setpriv", "--pdeathsig", "SIGKILL", *command], stdout=out, stderr=err)
+        self.start_producer("--events", str(self.options.events), "--sync-commit", self.options.sync_commit)
         began = time.monotonic()
         self.storm(self.producer)
         wrote = time.monotonic()
@@ -214,31 +222,15 @@ class Chaos:
 
     def judge(self):
         self.faults.close()
-        checked = self.check(self.deliveries)
-        print(checked.stdout, end="")
-        if checked.returncode == 0:
-            copy = self.folder + "/damaged.jsonl"
-            self.tell_canary(*canary.damage(self.deliveries, copy, self.random), self.check(copy))
-            if "undelivered" in self.exported():
-                copy = self.folder + "/buried.csv"
-                damage = canary.bury(self.deliveries, self.folder + "/undelivered.csv", copy, self.random)
-                self.tell_canary(*damage, self.check(self.deliveries, copy))
+        judge = Judge(self.folder, "producers.jsonl", self.exported(), WINDOW, self.random)
+        code = judge.judge()
+        self.problems += judge.problems
+        return self.tell_problems(code)
+
+    def tell_problems(self, code):
         for problem in self.problems:
             print("chaos: " + problem)
-        return checked.returncode or (1 if self.problems else 0)
-
-    def tell_canary(self, damage, kind, checked):
-        caught = f" {kind}: " in checked.stdout
-        print(f"chaos: canary, {damage}: {'caught' if caught else 'MISSED'}")
-        self.problems += [] if caught else ["the checker is blind"]
-
-    def check(self, deliveries, undelivered="undelivered.csv"):
-        arguments = {"--producers": "producers.jsonl", "--deliveries": deliveries, "--faults": "faults.jsonl",
-                     "--window": str(WINDOW)} | {f"--{name}": name + ".csv" for name in self.exported()}
-        if "--undelivered" in arguments:
-            arguments["--undelivered"] = undelivered
-        command = [sys.executable, "-B", CHECK, *(part for pair in arguments.items() for part in pair)]
-        return subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, text=True, check=False)
+        return code or (1 if self.problems else 0)
 
     def end(self):
         for process in [self.producer, *(relay.process for relay in self.relays)]:
@@ -265,14 +257,14 @@ def parse():
     return parser.parse_args()
 
 
-def main():
-    options = parse()
+def run(kind, options):
+    """Runs it in a folder of its own, which is kept unless all is clean; the exit code."""
     folder = tempfile.mkdtemp(prefix="waybill-chaos-")
     os.chmod(folder, 0o755)
     print(f"chaos: seed {options.seed}, folder {folder}", flush=True)
     chaos = None
     try:
-        chaos = Chaos(options, folder)
+        chaos = kind(options, folder)
         code = chaos.run()
     except (OSError, RuntimeError, subprocess.SubprocessError) as error:
         print(f"chaos: {error}", file=sys.stderr)
@@ -286,4 +278,4 @@ def main():
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(Chaos, parse()))

@@ -41,6 +41,7 @@ struct Options {
   std::string store{}, log{}, sync_commit = "on";
   std::uint64_t seed = 1;
   long events = 10'000;  // Stops when so many are committed.
+  long rate = 0;         // Events a second, of all writers together; 0: as fast as it goes.
 };
 
 class Random {
@@ -181,7 +182,10 @@ class Writer {
 
   void run() {
     session_.connect();
-    for (tx_ = 1; totals_.committed < options_.events; ++tx_) transaction();
+    for (tx_ = 1; totals_.committed < options_.events; ++tx_) {
+      transaction();
+      if (options_.rate > 0) std::this_thread::sleep_for(events_ * writers * 1'000'000us / options_.rate);
+    }
   }
 
  private:
@@ -336,7 +340,8 @@ Options parse(int argc, char** argv) {
       {"--log", [&](const std::string& value) { options.log = value; }},
       {"--sync-commit", [&](const std::string& value) { options.sync_commit = value; }},
       {"--seed", [&](const std::string& value) { options.seed = std::stoull(value); }},
-      {"--events", [&](const std::string& value) { options.events = std::stol(value); }}};
+      {"--events", [&](const std::string& value) { options.events = std::stol(value); }},
+      {"--rate", [&](const std::string& value) { options.rate = std::stol(value); }}};
   for (int at = 1; at < argc; at += 2) {
     const auto found = known.find(argv[at]);
     if (found == known.end() || at + 1 == argc) throw std::invalid_argument(argv[at]);

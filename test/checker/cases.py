@@ -34,7 +34,7 @@ def untouched(story):
     pass
 
 
-each("again_after", ("kill", "stop", "crash"), (), relay_away)
+each("again_after", ("kill", "stop", "crash", "broker"), (), relay_away)
 each("keys_interleaved_from", range(0, 60, 6), (), lambda story, at: story.swap(at + 1, at + 2))
 
 

@@ -1,4 +1,4 @@
-// What both consumers share: options from the command line, one line of JSON for each message.
+// What the consumers share: options from the command line, one line of JSON for each message.
 import {parseArgs} from "node:util";
 
 import {read} from "./envelopes.mjs";
@@ -16,7 +16,7 @@ export function ready() {
 }
 
 // `transport`: what the protocol says of the message, apart from its headers and body.
-export function report(envelope, message, transport) {
+function report(envelope, message, transport) {
   const line = {transport, body_base64: message.body.toString("base64")};
   try {
     line.event = read(envelope, message);
@@ -24,4 +24,35 @@ export function report(envelope, message, transport) {
     line.problem = `${error.message}\n${error.stack}`;
   }
   console.log(JSON.stringify(line));
+}
+
+// A message as amqplib gives it.
+export function reportAmqp(envelope, {fields, properties, content}) {
+  const {messageId, contentType, headers = {}} = properties;
+  report(envelope, {protocol: "amqp", id: messageId, contentType, headers, body: content}, {
+    exchange: fields.exchange,
+    address: fields.routingKey,
+    redelivered: fields.redelivered,
+    id: messageId,
+    type: properties.type,
+    content_type: contentType,
+    correlation_id: properties.correlationId,
+    timestamp: properties.timestamp,
+    delivery_mode: properties.deliveryMode,
+    app_id: properties.appId,
+  });
+}
+
+// A message as nats.js gives it.
+export function reportNats(envelope, message) {
+  const headers = {};
+  for (const [name, values] of message.headers ?? []) headers[name] = values.join("\n");
+  const id = headers["Nats-Msg-Id"];
+  report(envelope, {protocol: "nats", id, contentType: headers["content-type"], headers, body: Buffer.from(message.data)}, {
+    stream: message.info.stream,
+    address: message.subject,
+    id,
+    content_type: headers["content-type"] ?? headers["ce-datacontenttype"],
+    sequence: message.seq,
+  });
 }

@@ -2,7 +2,7 @@
 // Makes the stream if it is not there, says "ready", and prints its next N messages, one line of JSON for each.
 import {connect} from "nats";
 
-import {options, ready, report} from "./consumer.mjs";
+import {options, ready, reportNats} from "./consumer.mjs";
 
 const {url, stream, subject, envelope, count} = options("url", "stream", "subject", "envelope", "count");
 const connection = await connect({servers: url});
@@ -15,16 +15,7 @@ ready();
 const messages = await consumer.consume();
 let left = count;
 for await (const message of messages) {
-  const headers = {};
-  for (const [name, values] of message.headers ?? []) headers[name] = values.join("\n");
-  const id = headers["Nats-Msg-Id"];
-  report(envelope, {protocol: "nats", id, contentType: headers["content-type"], headers, body: Buffer.from(message.data)}, {
-    stream: message.info.stream,
-    address: message.subject,
-    id,
-    content_type: headers["content-type"] ?? headers["ce-datacontenttype"],
-    sequence: message.seq,
-  });
+  reportNats(envelope, message);
   left -= 1;
   if (left === 0) break;
 }

@@ -2,7 +2,7 @@
 // Declares the exchange and a queue of its own, says "ready", and prints the next N messages, one line of JSON for each.
 import {connect} from "amqplib";
 
-import {options, ready, report} from "./consumer.mjs";
+import {options, ready, reportAmqp} from "./consumer.mjs";
 
 const {url, exchange, "exchange-type": type, key, envelope, count} =
   options("url", "exchange", "exchange-type", "key", "envelope", "count");
@@ -15,20 +15,7 @@ await channel.bindQueue(queue, exchange, key);
 let left = count;
 await channel.consume(queue, async (delivery) => {
   if (left === 0) return;
-  const {fields, properties, content} = delivery;
-  const {messageId, contentType, headers = {}} = properties;
-  report(envelope, {protocol: "amqp", id: messageId, contentType, headers, body: content}, {
-    exchange: fields.exchange,
-    address: fields.routingKey,
-    redelivered: fields.redelivered,
-    id: messageId,
-    type: properties.type,
-    content_type: contentType,
-    correlation_id: properties.correlationId,
-    timestamp: properties.timestamp,
-    delivery_mode: properties.deliveryMode,
-    app_id: properties.appId,
-  });
+  reportAmqp(envelope, delivery);
   channel.ack(delivery);
   left -= 1;
   if (left > 0) return;
