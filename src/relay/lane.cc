@@ -261,9 +261,9 @@ bool Lane::can_pass(Steady now) const {
     case State::under_way:
       return now - first.time >= options_.slow && has_room(first.key);
     case State::waiting:
+      if (abandoned_) return first_ < delivered_end_;
       if (first.scheduled) return true;
       if (siding_.blocks(first.key)) return !siding_.about_to_free(first.key) && has_room(first.key);
-      if (abandoned_) return first_ < delivered_end_;
       return announces() && announced_.size() < (careful_left_ > 0 ? 1 : options_.announced_max);
   }
   return false;

@@ -104,9 +104,11 @@ class LaneTable {
     }
   }
 
-  std::int64_t sending_alone() const {
-    return std::count_if(rows.begin(), rows.end(),
-                         [](const auto& row) { return row.second.sending == Undelivered::Sending::alone; });
+  std::set<std::int64_t> sending_alone() const {
+    std::set<std::int64_t> alone;
+    for (const auto& [seq, row] : rows)
+      if (row.sending == Undelivered::Sending::alone) alone.insert(seq);
+    return alone;
   }
 
   std::int64_t settled = 0;

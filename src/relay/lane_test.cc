@@ -534,6 +534,24 @@ TEST_F(LaneTest, AnAbandonedRestIsNotHandedOut) {
   EXPECT_EQ(0U, lane_->under_way());
 }
 
+TEST_F(LaneTest, WhatIsAbandonedPassesAKeyThatWasAboutToBeFree) {
+  read("a1");
+  EXPECT_EQ("1", go());
+  fails(1, 0ms);
+  save();
+  begin();  // Others may have rows of the key now: that there are none left is asked.
+  EXPECT_EQ("", go());
+  save();
+  EXPECT_EQ("1", go());
+  read("a2 b3");
+  EXPECT_EQ("3", go());
+  done(1);
+  done(3);
+  lane_->abandon_rest();
+  EXPECT_EQ("3 done 2-blocked", save());  // So that 3 is not sent again.
+  EXPECT_EQ(Lane::Urgency::none, lane_->urgency(now_));
+}
+
 TEST_F(LaneTest, WhatWasAnnouncedAndNotSentIsTakenBack) {
   read("a1");
   go();

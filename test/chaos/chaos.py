@@ -230,7 +230,18 @@ class Chaos:
     def tell_problems(self, code):
         for problem in self.problems:
             print("chaos: " + problem)
-        return code or (1 if self.problems else 0)
+        code = code or (1 if self.problems else 0)
+        if code:
+            self.tell_logs()
+        return code
+
+    def tell_logs(self):
+        """Where only this output is kept, it has to do."""
+        for relay in self.relays:
+            if os.path.exists(relay.log):
+                with open(relay.log, encoding="utf-8", errors="replace") as log:
+                    lines = log.readlines()
+                print(f"chaos: the last of {len(lines)} lines of {relay.log}:\n{''.join(lines[-20:])}", end="")
 
     def end(self):
         for process in [self.producer, *(relay.process for relay in self.relays)]:

@@ -18,6 +18,7 @@
 #include <thread>
 #include <vector>
 
+#include "waybill/log.h"
 #include "waybill/postgres.h"
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -138,8 +139,9 @@ void run(waybill::Relay& relay) {
 
 int main(int argc, char** argv) try {
   const Options options = parse({argv + 1, argv + argc});
-  const auto store = waybill::postgres_store({.url = options.store});
-  waybill::Relay relay(*store, {.lease = options.lease});
+  const waybill::Log log = waybill::stderr_log(waybill::LogLevel::info, waybill::LogFormat::logfmt);
+  const auto store = waybill::postgres_store({.url = options.store}, log);
+  waybill::Relay relay(*store, {.lease = options.lease}, log);
   waybill::DestinationOptions destination;
   destination.name = "out";
   destination.retry = {.attempts = 0, .first_delay = 20ms, .max_delay = 200ms};
