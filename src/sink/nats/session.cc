@@ -20,6 +20,11 @@ using Kind = Outcome::Kind;
 // A stream that has taken an event within this time is there.
 constexpr auto lately = 10s;
 
+// Where many acks are awaited they are collected some at a time: to wake up for each costs more than the rest of it. So
+// many, and no longer than that.
+constexpr std::size_t gathered_max = 64;
+constexpr auto gathering_max = 500us;
+
 bool is_about(const std::string& violation, const std::string& subject) {
   return violation.find('"' + subject.substr(0, 150)) != std::string::npos;
 }
@@ -63,17 +68,23 @@ bool Session::put(std::vector<Parcel>& parcels) {
 
 void Session::collect(std::vector<Outcome>& outcomes, Steady deadline) {
   std::unique_lock lock(mutex_);
-  const auto is_done = [this] { return !outcomes_.empty() || stage_ == Stage::over; };
-  while (!is_done()) {
+  await_outcomes(lock, std::clamp(flight_.size() / 8, std::size_t{1}, gathered_max),
+                 std::min(deadline, system_clock().steady() + gathering_max));
+  while (outcomes_.empty() && stage_ != Stage::over) {
     interrupt_if_stuck();
     const Steady now = system_clock().steady();
     if (now >= deadline) return;
-    collecting_ = true;
-    changed_.wait_until(lock, std::min(deadline, now + 1s), is_done);
-    collecting_ = false;
+    await_outcomes(lock, 1, std::min(deadline, now + 1s));
   }
   outcomes.insert(outcomes.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
   outcomes_.clear();
+}
+
+// Waits for so many, or the end.
+void Session::await_outcomes(std::unique_lock<std::mutex>& lock, std::size_t count, Steady deadline) {
+  awaited_ = count;
+  changed_.wait_until(lock, deadline, [&] { return outcomes_.size() >= count || stage_ == Stage::over; });
+  awaited_ = 0;
 }
 
 // In the middle of a TLS record the library waits for the rest without a limit.
@@ -84,9 +95,7 @@ void Session::interrupt_if_stuck() {
 
 void Session::await(Steady deadline) {
   std::unique_lock lock(mutex_);
-  collecting_ = true;
   changed_.wait_until(lock, deadline, [this] { return stage_ != Stage::connecting; });
-  collecting_ = false;
 }
 
 bool Session::is_up() {
@@ -355,7 +364,7 @@ void Session::on_reply(const Connection::Reply& reply) {
 // REQUIRES: mutex_ is locked
 void Session::answer(const Parcel& parcel, Kind kind, std::string reason) {
   outcomes_.push_back({parcel.ticket, kind, std::move(reason)});
-  if (std::exchange(collecting_, false)) changed_.notify_all();
+  if (awaited_ > 0 && outcomes_.size() >= awaited_) changed_.notify_all();
 }
 
 // REQUIRES: mutex_ is locked

@@ -83,6 +83,7 @@ class Session : public std::enable_shared_from_this<Session> {
   void finish(const std::string& trouble);
 
   void on_reply(const Connection::Reply& reply);
+  void await_outcomes(std::unique_lock<std::mutex>& lock, std::size_t count, Steady deadline);
   void answer(const Parcel& parcel, Outcome::Kind kind, std::string reason);
   void answer_all(const std::vector<Parcel>& parcels, Outcome::Kind kind, const std::string& reason);
   std::string subject_of(const Parcel& parcel) const;
@@ -111,7 +112,7 @@ class Session : public std::enable_shared_from_this<Session> {
   Stage stage_ = Stage::connecting;
   bool stopping_ = false;
   bool sleeping_ = false;  // The thread waits for the network.
-  bool collecting_ = false;
+  std::size_t awaited_ = 0;  // The owner waits for so many outcomes; 0: for none.
   std::string trouble_;
   std::unique_ptr<Connection> connection_;  // Changed by the thread alone, and used by it without the lock.
   std::vector<Parcel> given_;

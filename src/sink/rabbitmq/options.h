@@ -56,7 +56,9 @@ struct RabbitmqOptions {
   bool exchange_is_fixed = true;  // It is the same for every event:
   std::string fixed_exchange{};   // this one.
 
-  std::size_t in_flight_max = 1000;
+  // A quorum queue makes publishers wait from 256 unconfirmed messages on (quorum_commands_soft_limit), and then takes a
+  // quarter less.
+  std::size_t in_flight_max = 250;
   std::size_t message_bytes_max = std::size_t{16} << 20;
   std::chrono::milliseconds connect_timeout{5'000};   // For each host, until events can be published.
   std::chrono::milliseconds confirm_timeout{30'000};  // Time in which the broker holds us off does not count.
