@@ -68,9 +68,16 @@ bool Breaker::most_fail() const {
   return failed * 2 > recent_.size() && keys.size() >= recent_keys;
 }
 
+void Breaker::put_off(Steady until) {
+  WAYBILL_ASSERT(open());
+  next_try_ = until;
+  booked_ = true;
+}
+
 void Breaker::try_now() {
   WAYBILL_ASSERT(open());
   trying_ = true;
+  booked_ = false;
 }
 
 void Breaker::available() {

@@ -36,6 +36,9 @@ class Breaker {
   Steady next_try() const { return next_try_; }
   // Why it is open, or was when it was last.
   const std::string& reason() const { return reason_; }
+  // The next try is put off, to a time that is booked for it.
+  void put_off(Steady until);
+  bool booked() const { return booked_; }
   // The next try is under way.
   void try_now();
   // The try was no event, and succeeded.
@@ -52,6 +55,7 @@ class Breaker {
 
   int failures_ = 0;
   bool trying_ = false;
+  bool booked_ = false;
   bool blames_destination_ = false;  // since it has opened for failed events, until one is delivered
   int rejections_ = 0;               // in a row
   std::deque<Answer> recent_;

@@ -305,7 +305,7 @@ TEST_F(BrokerTest, Row48_WhatFailsForEverybodyForAnHourBuriesNothing) {
 }
 
 // 49: a thousand destinations are lost at the same instant. Tries are spread, and all are back soon after.
-TEST_F(BrokerTest, Row49_AThousandDestinationsDoNotComeBackAtTheSameInstant) {
+TEST_F(BrokerTest, Row49_AThousandDestinationsAreTriedFiftyASecond) {
   constexpr int destinations = 1'000;
   store_ = memory_store({.shards = 1}, clock_);
   std::deque<ScriptedSink::Script> scripts(destinations);
@@ -333,9 +333,9 @@ TEST_F(BrokerTest, Row49_AThousandDestinationsDoNotComeBackAtTheSameInstant) {
   most = 0;
   pass(20s);
   EXPECT_GT(most, 0);
-  EXPECT_LT(most, destinations / 8) << "in a tenth of a second";
+  EXPECT_LE(most, 6) << "in a tenth of a second";
   for (auto& script : scripts) script.away = false;
-  pass(5s);
+  pass(22s);
   for (const auto& script : scripts) EXPECT_THAT(script.delivered, ElementsAre("1"));
 }
 

@@ -103,6 +103,8 @@ void Carrier::carry_out(Lane& lane, Lane::Position position, const Verdict& verd
 
 std::size_t Carrier::allowance(Steady now) {
   if (breaker_.open() && now >= breaker_.next_try()) {
+    if (!breaker_.booked()) breaker_.put_off(context_.tries.book(now));
+    if (now < breaker_.next_try()) return 0;
     const Outcome answer = sink_->probe(now + 1s);
     breaker_.try_now();
     if (answer.kind != Outcome::Kind::delivered) breaker_.unavailable(now, chance(), answer.reason);

@@ -38,6 +38,26 @@ class Solo {
   std::deque<Waker*> queue_;  // guarded by mutex_
 };
 
+// How often a relay tries destinations that are away, all its carriers together: where a thousand are lost at once, they
+// do not all connect at once when they are back. Thread-safe.
+class Tries {
+ public:
+  static constexpr int at_once = 50;
+  static constexpr std::chrono::milliseconds apart{20};  // after these
+
+  // Books the next one; returns when it may be made.
+  Steady book(Steady now) {
+    const std::lock_guard lock(mutex_);
+    const Steady slot = std::max(next_, now - (at_once - 1) * apart);
+    next_ = slot + apart;
+    return std::max(slot, now);
+  }
+
+ private:
+  std::mutex mutex_;
+  Steady next_{};  // guarded by mutex_
+};
+
 // What all parts of one relay work with. Lives as long as the relay.
 struct RelayContext {
   Store& store;
@@ -46,6 +66,7 @@ struct RelayContext {
   const Log log;
   const Clock& clock;
   mutable Solo solo{};
+  mutable Tries tries{};
   std::vector<Match> matches{};  // of all destinations, in the order in which they were added
 };
 
