@@ -1,0 +1,142 @@
+#pragma once
+
+#include <concepts>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "waybill/error.h"
+#include "waybill/event.h"
+
+// Events as C++ types, for those who write them and for those who read them.
+namespace waybill {
+
+// What happened, as a type of the application's own:
+//
+//   struct OrderPlaced {
+//     static constexpr std::string_view type_name = "order.placed";
+//     static constexpr int schema_version = 2;             // may be left out: 1
+//     static constexpr std::string_view topic = "orders";  // may be left out: the type name
+//     std::string order;
+//     std::string to_json() const;
+//     static OrderPlaced from_json(std::string_view json);  // for those who read
+//   };
+template <typename E>
+concept DomainEvent = requires(const E& event) {
+  { E::type_name } -> std::convertible_to<std::string_view>;
+  { event.to_json() } -> std::convertible_to<std::string>;
+};
+template <typename E>
+concept ReadableEvent = DomainEvent<E> && requires(std::string_view json) {
+  { E::from_json(json) } -> std::convertible_to<E>;
+};
+
+template <typename E>
+constexpr std::int32_t schema_version_of();
+template <typename E>
+constexpr std::string_view topic_of();
+
+// The event as it is enqueued; its aggregate and version are the caller's to fill in.
+template <DomainEvent E>
+Event to_event(const E& event);
+
+// The stream of one aggregate.
+struct StreamId {
+  std::string type{};  // of the aggregate
+  std::string id{};
+  std::string tenant = "default";
+
+  friend auto operator<=>(const StreamId&, const StreamId&) = default;
+};
+
+// An event as one who reads it gets it: from a stream, or from a broker.
+struct RecordedEvent {
+  EventId id{};
+  StreamId stream{};
+  std::int64_t version = 0;   // 1, 2, 3, … in its stream, without a gap; 0: unknown.
+  std::int64_t position = 0;  // In the event store. Unique, but not the order of commits: never a cursor by itself.
+  std::string topic{};
+  std::string type{};
+  std::string payload{};
+  bool payload_is_json = true;
+  std::string metadata{};  // a JSON object
+  std::string schema_id{};
+  std::optional<std::int32_t> schema_version{};
+  Time occurred_at{};
+  Time recorded_at{};
+};
+
+// Nobody has said what to do with events of this type.
+class UnknownType : public Error {
+ public:
+  explicit UnknownType(const std::string& type);
+};
+
+// From the type names of events to C++ types, and to what is done with them.
+//
+//   EventHandlers<Connection&> handlers;
+//   handlers.upcast("order.placed", 1, add_currency)
+//       .on<OrderPlaced>([](const OrderPlaced& placed, const RecordedEvent& event, Connection& db) { … });
+//   handlers.handle(event, db);
+template <typename... Context>
+class EventHandlers {
+ public:
+  template <ReadableEvent E, std::invocable<const E&, const RecordedEvent&, Context...> Handle>
+  EventHandlers& on(Handle handle);
+
+  // Payloads of `type` in form `from` are turned into form `from` + 1 before they are read, step by step.
+  EventHandlers& upcast(std::string type, std::int32_t from, std::function<std::string(std::string_view json)> to_next);
+
+  // Types of which nobody has heard are passed over, and do not throw.
+  EventHandlers& ignore_others();
+
+  // False: it was passed over. Throws UnknownType, and Error(fix_input) if the payload is newer than we know.
+  bool handle(const RecordedEvent& event, Context... context) const;
+
+  std::vector<std::string> types() const;
+
+ private:
+  using Handle = std::function<void(const std::string& payload, const RecordedEvent&, Context...)>;
+  struct Known {
+    Handle handle{};
+    std::int32_t schema_version = 1;
+  };
+  std::map<std::string, Known, std::less<>> known_;
+  std::map<std::pair<std::string, std::int32_t>, std::function<std::string(std::string_view)>> upcasters_;
+  bool ignores_others_ = false;
+};
+
+// What an application's events have in common while something is done: who asks, and because of what. Becomes a part of
+// the metadata of every event that is recorded in its scope, and its trace context a header.
+struct EventContext {
+  std::string source{};          // the service
+  std::string correlation_id{};  // of all that follows from one request
+  std::string causation_id{};    // of what this follows from directly
+  std::string actor{};           // the person
+  std::string traceparent{};     // W3C
+  std::string tracestate{};
+};
+
+// Makes `context` that of this thread until the end of the scope; fields that are empty are those of the scope around.
+class EventContextScope {
+ public:
+  explicit EventContextScope(EventContext context);
+  EventContextScope(const EventContextScope&) = delete;
+  EventContextScope& operator=(const EventContextScope&) = delete;
+  ~EventContextScope();
+
+  static const EventContext& current();
+
+ private:
+  EventContext before_;
+};
+
+// Adds the current context to an event; what the event has already is kept.
+void add_context(Event& event);
+
+}  // namespace waybill
