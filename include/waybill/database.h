@@ -1,15 +1,20 @@
 #pragma once
 
+#include <array>
+#include <charconv>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
-#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 #include <vector>
+
+#include "waybill/error.h"
 
 struct pg_conn;  // libpq's PGconn
 struct sqlite3;
@@ -24,15 +29,36 @@ enum class Dialect { postgresql, sqlite };
 struct Parameter {
   std::optional<std::string> value{};  // None: NULL.
   bool bytes = false;                  // `value` is raw bytes for a binary column, not text.
+  bool number = false;                 // SQLite keeps it as a number, also where the column has no type.
 };
-Parameter parameter(std::nullopt_t);
-Parameter parameter(std::string_view text);
-Parameter parameter(bool value);
-Parameter parameter(double value);
-template <std::integral Number>
-Parameter parameter(Number number);
+inline Parameter parameter(Parameter value) {
+  return value;
+}
+inline Parameter parameter(std::nullopt_t) {
+  return {};
+}
+inline Parameter parameter(std::string_view text) {
+  return {.value = std::string(text)};
+}
+// True is 1, which PostgreSQL's boolean takes, too.
+template <typename Number>
+requires std::is_arithmetic_v<Number> Parameter parameter(Number number) {
+  std::array<char, 32> digits{};
+  std::to_chars_result end{};
+  if constexpr (std::same_as<Number, bool>) {
+    end = std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<int>(number));
+  } else {
+    end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
+  }
+  return {.value = std::string(digits.data(), end.ptr), .number = true};
+}
 template <typename T>
-Parameter parameter(const std::optional<T>& value);
+Parameter parameter(const std::optional<T>& value) {
+  return value ? parameter(*value) : Parameter{};
+}
+inline Parameter bytes(std::string_view raw) {
+  return {.value = std::string(raw), .bytes = true};
+}
 
 // What a statement returned: values as text, as the database writes them.
 class Rows {
@@ -59,48 +85,83 @@ class Rows {
   std::int64_t affected_;
 };
 
+// Another transaction was in the way (40001, 40P01, SQLITE_BUSY). Begun again from its start, this one may go through;
+// see with_retries().
+class Collision : public Error {
+ public:
+  explicit Collision(const std::string& text) : Error(Remedy::retry, text) {}
+};
+
 // A line to a database. Used by one thread at a time; nothing else is sent through what was lent while a call runs.
 class Connection {
  public:
+  Connection() = default;
+  Connection(const Connection&) = delete;
+  Connection& operator=(const Connection&) = delete;
   virtual ~Connection() = default;
 
   virtual Dialect dialect() const = 0;
   // Runs one statement with parameters $1, $2, …, in the current transaction or, without one, by itself. Throws Error:
-  // after one a PostgreSQL transaction can only be rolled back.
-  virtual Rows run(std::string_view sql, std::span<const Parameter> parameters) = 0;
+  // after one a PostgreSQL transaction can only be rolled back. Error(unknown): the connection was lost while a
+  // statement ran by itself, and it may have taken effect.
+  virtual Rows execute(std::string_view sql, std::span<const Parameter> parameters) = 0;
+  // Runs several statements, without parameters.
+  virtual void script(const std::string& sql) = 0;
   // Is a transaction open?
   virtual bool in_transaction() const = 0;
-  // Can it be used? Not after the server has gone. A connection that was opened here can then be opened again.
+  // Commits the one that Transaction has begun; see there.
+  virtual void commit() = 0;
+  // Can it be used? Not after the server has gone. A connection that was opened here can then be opened again; of one
+  // that was lent, reopen() throws Error.
   virtual bool usable() const = 0;
   virtual void reopen() = 0;
 
   // run("UPDATE room SET free = $1 WHERE id = $2", true, "r-7")
   template <typename... Values>
-  Rows run(std::string_view sql, const Values&... values);
+  Rows run(std::string_view sql, const Values&... values) {
+    const std::array<Parameter, sizeof...(values)> parameters{parameter(values)...};
+    return execute(sql, parameters);
+  }
+
+  // PostgreSQL: a statement has told the number of the current transaction, so that commit() need not ask for it.
+  void note_transaction(std::string number) { transaction_ = std::move(number); }
+
+ protected:
+  std::string transaction_;
 };
 
-// "postgresql://…" as libpq takes it, or "sqlite:FILE". Nothing is prepared by name and nothing is set for the session:
-// a pooler in transaction mode may be in between.
+// "postgresql://…" as libpq takes it, or "sqlite:FILE", which must exist. Nothing is prepared by name and nothing is
+// set for the session: a pooler in transaction mode may be in between.
 std::unique_ptr<Connection> connect(const std::string& url);
 
 // The caller's own, which must outlive it and stays his to close.
 std::unique_ptr<Connection> borrow(pg_conn* connection);
 std::unique_ptr<Connection> borrow(sqlite3* connection);
 
+// For an adapter of one's own: throws what it means that a PostgreSQL server refused something. `who` opens the text.
+[[noreturn]] void throw_refusal(std::string_view who, std::string_view sqlstate, std::string_view message);
+
 enum class Isolation { read_committed, repeatable_read, serializable };
 
+struct TransactionOptions {
+  Isolation isolation = Isolation::read_committed;  // SQLite's is always serializable.
+  // PostgreSQL: the rows of this tenant are what the transaction sees and writes, where the user's role is not that of
+  // all tenants. Empty: as the user's own setting waybill.tenant says.
+  std::string tenant{};
+};
+
 // A transaction that is rolled back unless it is committed. SQLite's begins with the right to write, so that it cannot
-// fail for the lack of it later; the isolation is always serializable there.
+// fail for the lack of it later.
 class Transaction {
  public:
-  // REQUIRES: no transaction is open on the connection.
-  explicit Transaction(Connection& connection, Isolation isolation = Isolation::read_committed);
+  // Opens the connection again if it must and can. Throws Error(fix_input) if a transaction is open on it.
+  explicit Transaction(Connection& connection, const TransactionOptions& options = {});
   Transaction(const Transaction&) = delete;
   Transaction& operator=(const Transaction&) = delete;
   ~Transaction();
 
-  // Throws Error(unknown) if the server's answer was lost and cannot be found out any more: it may be committed.
-  // If the answer was lost and a new connection can be made, the server is asked what became of the transaction.
+  // If the server's answer was lost, it is asked on a new connection what became of the transaction, for some seconds;
+  // if it was rolled back, Error(retry). Throws Error(unknown) if that cannot be found out: it may be committed.
   void commit();
   void rollback();
 
@@ -113,12 +174,42 @@ class Transaction {
 
 struct RetryOptions {
   int attempts = 10;  // The first included.
+  TransactionOptions transaction{};
 };
 
-// Runs `work` in a transaction and commits it. What the database ended because it was in another's way (40001, 40P01,
-// SQLITE_BUSY) is begun again, whole: `work` must have no other effects. Returns what `work` returns.
+namespace detail {
+// Longer and longer, by chance: those who were in each other's way must not meet again.
+void wait_before_attempt(int attempt);
+
+template <typename Attempt>
+auto until_it_goes_through(int attempts, const Attempt& attempt) {
+  for (int number = 1;; ++number) {
+    try {
+      return attempt();
+    } catch (const Collision&) {
+      if (number >= attempts) throw;
+    }
+    wait_before_attempt(number + 1);
+  }
+}
+}  // namespace detail
+
+// Runs `work` in a transaction and commits it. What ended because another was in the way (a Collision; also a Conflict
+// of versions) is begun again, whole: `work` must have no other effects, and must read again what it decides on.
+// Returns what `work` returns.
 template <std::invocable<Connection&> Work>
-auto with_retries(Connection& connection, const Work& work, const RetryOptions& options = {},
-                  Isolation isolation = Isolation::read_committed);
+auto with_retries(Connection& connection, const Work& work, const RetryOptions& options = {}) {
+  return detail::until_it_goes_through(options.attempts, [&] {
+    Transaction transaction(connection, options.transaction);
+    if constexpr (std::is_void_v<std::invoke_result_t<const Work&, Connection&>>) {
+      work(connection);
+      transaction.commit();
+    } else {
+      auto result = work(connection);
+      transaction.commit();
+      return result;
+    }
+  });
+}
 
 }  // namespace waybill

@@ -1,14 +1,11 @@
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "waybill/database.h"
 #include "waybill/event.h"
-
-struct pg_conn;  // libpq's PGconn
-struct sqlite3;
 
 // STEP 1: an event is written inside the application's own transaction, and exists if and only if that
 // commits.
@@ -33,25 +30,22 @@ struct EnqueueOptions {
 // Error(fix_input) if the event breaks a limit, before anything is sent: the transaction stays usable. After
 // any other Error a PostgreSQL transaction is broken and can only be rolled back, as after every failed
 // statement.
+EventId enqueue(Connection& connection, const Event& event, const EnqueueOptions& options = {});
 EventId enqueue(pg_conn* connection, const Event& event, const EnqueueOptions& options = {});
 EventId enqueue(sqlite3* connection, const Event& event);
 
 // Many at once, in this order: a thousand take one round trip.
+std::vector<EventId> enqueue(Connection& connection, std::span<const Event> events, const EnqueueOptions& options = {});
 std::vector<EventId> enqueue(pg_conn* connection, std::span<const Event> events, const EnqueueOptions& options = {});
 std::vector<EventId> enqueue(sqlite3* connection, std::span<const Event> events);
 
 // The statement behind it, for a driver of your own: parameters $1, $2, … (SQLite: ?1, ?2, …).
 // It affects one row, or none if the dedup_key was used before.
-struct Parameter {
-  std::optional<std::string> value{};  // None: NULL.
-  bool bytes = false;                  // `value` is raw bytes for a binary column, not text.
-};
 struct Statement {
   std::string sql{};
   std::vector<Parameter> parameters{};
   EventId id{};  // the event's own, or the one made for it
 };
-enum class Dialect { postgresql, sqlite };
 Statement enqueue_statement(const Event& event, Dialect dialect, const std::string& schema = "waybill");
 
 }  // namespace waybill

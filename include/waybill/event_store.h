@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "waybill/database.h"
-#include "waybill/error.h"
 #include "waybill/domain_event.h"
+#include "waybill/error.h"
 #include "waybill/event.h"
 
 // An event store beside the outbox, in the same database: the stream of what happened to each aggregate, for good.
@@ -40,7 +40,7 @@ class Conflict : public Error {
 // What an aggregate was like at a version, to begin from.
 struct Snapshot {
   std::int64_t version = 0;
-  std::string state{};           // The application's own bytes,
+  std::string state{};              // The application's own bytes,
   std::int32_t schema_version = 1;  // in this form of it.
   Time taken_at{};
 };
@@ -63,7 +63,7 @@ class EventStore {
 
   // In order, those after `after`.
   std::vector<RecordedEvent> load(Connection& connection, const StreamId& stream, std::int64_t after = 0,
-                                int events_max = 10'000) const;
+                                  int events_max = 10'000) const;
   // 0: there is none.
   std::int64_t version(Connection& connection, const StreamId& stream) const;
 

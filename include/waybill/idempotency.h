@@ -50,8 +50,8 @@ class IdempotencyKeys {
   explicit IdempotencyKeys(Options options);
 
   // Runs `work` in a transaction unless it was done before. Its state, its events and its answer are committed together
-  // or not at all: a crash leaves nothing. An answer with a status of 500 or more is not kept, and what `work` has written
-  // is rolled back.
+  // or not at all: a crash leaves nothing. An answer with a status of 500 or more is not kept, and what `work` has
+  // written is rolled back.
   IdempotentResult once(Connection& connection, const IdempotentRequest& request,
                         const std::function<StoredAnswer(Connection&)>& work) const;
 

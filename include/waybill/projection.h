@@ -18,15 +18,15 @@ namespace waybill {
 // that schema first on the search path, so that the same handlers fill the shadow of a rebuild. In SQLite there is no
 // schema: the tables' names are the projection's own to choose.
 struct Projection {
-  std::string name{};         // [a-z_][a-z0-9_]*, 1 to 40
-  std::string ddl{};          // Makes the tables, in an empty schema; in SQLite drops them first.
+  std::string name{};  // [a-z_][a-z0-9_]*, 1 to 40
+  std::string ddl{};   // Makes the tables, in an empty schema; in SQLite drops them first.
   EventHandlers<Connection&> handlers{};
   std::string stream_type{};  // Only streams of this type; empty: all.
 };
 
 struct ProjectionProgress {
-  std::int64_t handled = 0;  // events, since the tables were made
-  std::int64_t behind = 0;   // that are there and not handled; at most some thousand are counted
+  std::int64_t handled = 0;         // events, since the tables were made
+  std::int64_t behind = 0;          // that are there and not handled; at most some thousand are counted
   std::chrono::milliseconds lag{};  // how long ago the oldest of these was recorded
 };
 
@@ -39,8 +39,8 @@ class Projector {
             std::string schema = "waybill");
   ~Projector();
 
-  // Makes the tables if they are not there, then handles what is there now. Returns how many events that was. Throws what
-  // a handler throws: nothing of that batch is written, and the event is named.
+  // Makes the tables if they are not there, then handles what is there now. Returns how many events that was. Throws
+  // what a handler throws: nothing of that batch is written, and the event is named.
   std::int64_t catch_up();
   // The same until it is stopped; waits for news in between. A handler that throws is tried again, later and later.
   void run(const std::stop_token& stop);

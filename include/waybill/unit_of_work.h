@@ -17,7 +17,8 @@
 // by it, collected here, and written with its state, or not at all.
 namespace waybill {
 
-// An aggregate that records what happens to it. A base class for the application's own; anything that is Tracked will do.
+// An aggregate that records what happens to it. A base class for the application's own; anything that is Tracked will
+// do.
 class AggregateRoot {
  public:
   explicit AggregateRoot(StreamId stream, std::int64_t version = 0) : stream_(std::move(stream)), version_(version) {}
@@ -101,8 +102,8 @@ class UnitOfWork {
   std::vector<Event> added_;
 };
 
-// The stream of an event-sourced aggregate, played back: `A(StreamId)` and `aggregate.apply(const RecordedEvent&)`; with
-// `restore(state)` and `state()` it begins from its snapshot. Nothing: there is no such stream.
+// The stream of an event-sourced aggregate, played back: `A(StreamId)` and `aggregate.apply(const RecordedEvent&)`;
+// with `restore(state)` and `state()` it begins from its snapshot. Nothing: there is no such stream.
 template <typename A>
 std::optional<A> load(Connection& connection, const EventStore& events, const StreamId& stream);
 

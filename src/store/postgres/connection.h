@@ -13,6 +13,8 @@
 
 #include "waybill/time.h"
 
+#include "database/postgres_open.h"
+
 namespace waybill {
 
 // A statement by name: prepared once on each connection, so that it is planned once.
@@ -107,13 +109,10 @@ class PgConnection {
   [[noreturn]] void fail_connection() const;
   void roll_back();
 
-  std::unique_ptr<PGconn, decltype(&PQfinish)> connection_;
+  PgHandle connection_;
   std::set<std::string> prepared_;
   std::vector<bool> queued_;  // in the pipeline, in order: true for what has a result to return, false for a PREPARE
   bool pooled_ = false;
 };
-
-// For messages: host, database and user of a URL, without its password.
-std::string describe_postgres(const std::string& url);
 
 }  // namespace waybill

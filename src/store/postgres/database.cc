@@ -35,18 +35,6 @@ std::string probe_statement(bool late, const std::string& schema) {
 
 }  // namespace
 
-std::string filled_in(std::string_view text, std::string_view name, std::string_view value) {
-  const std::string mark = fmt::format("{{{}}}", name);
-  std::string out;
-  while (true) {
-    const auto at = text.find(mark);
-    out += text.substr(0, at);
-    if (at == std::string_view::npos) return out;
-    out += value;
-    text.remove_prefix(at + mark.size());
-  }
-}
-
 PgQueries::PgQueries(const std::string& schema)
     : probe{"probe", probe_statement(false, schema)},
       probe_late{"probe_late", probe_statement(true, schema)},

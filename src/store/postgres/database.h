@@ -7,6 +7,7 @@
 #include "waybill/log.h"
 #include "waybill/postgres.h"
 
+#include "database/sql_text.h"
 #include "store/postgres/connection.h"
 
 namespace waybill {
@@ -43,9 +44,6 @@ struct PgDatabase {
 };
 
 using PgDatabasePtr = std::shared_ptr<const PgDatabase>;
-
-// Replaces "{name}" in `text`.
-std::string filled_in(std::string_view text, std::string_view name, std::string_view value);
 
 // The columns that events_of() reads, for a SELECT from `event e`; and as many nulls of their types.
 std::string pg_event_columns();

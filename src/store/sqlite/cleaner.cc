@@ -41,7 +41,7 @@ Count count(Query query) {
 }
 
 // False: the application writes; it goes first.
-bool begin(std::optional<Transaction>& transaction, const Database& database) {
+bool begin(std::optional<SqliteTransaction>& transaction, const Database& database) {
   try {
     transaction.emplace(database);
     return true;
@@ -159,10 +159,10 @@ Cleaner::Batch Cleaner::next_batch() {
 bool Cleaner::take_out(const Batch& batch) {
   copy_awaited(batch);
   if (archive_.wanted()) archive_.append(batch.lines);
-  Transaction standstill(state_);
+  SqliteTransaction standstill(state_);
   if (floor() < batch.seqs.back() || !all_kept(batch)) return false;
   {
-    std::optional<Transaction> transaction;
+    std::optional<SqliteTransaction> transaction;
     if (!begin(transaction, log_)) return false;
     Query out = log_.query("DELETE FROM waybill_event WHERE seq = ?1");
     for (const std::int64_t seq : batch.seqs) out.bind(1, seq).run();
@@ -181,7 +181,7 @@ void Cleaner::copy_awaited(const Batch& batch) {
   std::string places = "?1";
   for (int column = 2; column <= column_count; ++column) places += fmt::format(", ?{}", column);
   Query copy = state_.query(fmt::format("INSERT INTO kept ({}) VALUES ({})", all_columns, places));
-  Transaction transaction(state_);
+  SqliteTransaction transaction(state_);
   for (const std::int64_t seq : batch.seqs) {
     const bool waits = awaited.bind(1, seq).step();
     awaited.reset();
@@ -206,7 +206,7 @@ void Cleaner::clean_dedup(Cleaned& done) {
     Query old = log_.query("SELECT 1 FROM waybill_dedup WHERE created_at < ?1 LIMIT 1");
     if (!old.bind(1, dedup_limit_).step()) return;
     old.reset();
-    std::optional<Transaction> transaction;
+    std::optional<SqliteTransaction> transaction;
     if (!begin(transaction, log_)) break;
     log_.query(
             "DELETE FROM waybill_dedup WHERE (tenant, key) IN (SELECT tenant, key FROM waybill_dedup "
@@ -251,7 +251,7 @@ std::int64_t Cleaner::delete_some(std::string_view find, std::string_view out, c
     found.bind(1, limit);
     while (found.step()) rows.emplace_back(found.text(0), found.integer(1));
     if (rows.empty()) return deleted;
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     for (const auto& [name, number] : rows) {
       gone.bind(1, limit).bind(2, name).bind(3, number).run();
       deleted += sqlite3_changes(state_.raw());

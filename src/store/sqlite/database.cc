@@ -8,7 +8,7 @@
 
 #include "base/assert.h"
 #include "base/time_text.h"
-#include "enqueue/database_error.h"
+#include "database/database_error.h"
 
 namespace waybill {
 namespace {
@@ -114,15 +114,15 @@ std::int64_t Database::number(std::string_view sql) const {
   return query.step() ? query.integer(0) : 0;
 }
 
-Transaction::Transaction(const Database& database) : database_(database) {
+SqliteTransaction::SqliteTransaction(const Database& database) : database_(database) {
   database_.run("BEGIN IMMEDIATE");
 }
 
-Transaction::~Transaction() {
+SqliteTransaction::~SqliteTransaction() {
   if (open_) sqlite3_exec(database_.raw(), "ROLLBACK", nullptr, nullptr, nullptr);
 }
 
-void Transaction::commit() {
+void SqliteTransaction::commit() {
   database_.run("COMMIT");
   open_ = false;
 }

@@ -62,12 +62,12 @@ class Database {
 };
 
 // A transaction that writes. Destroyed without commit(), it is rolled back.
-class Transaction {
+class SqliteTransaction {
  public:
-  explicit Transaction(const Database& database);
-  ~Transaction();
-  Transaction(const Transaction&) = delete;
-  Transaction& operator=(const Transaction&) = delete;
+  explicit SqliteTransaction(const Database& database);
+  ~SqliteTransaction();
+  SqliteTransaction(const SqliteTransaction&) = delete;
+  SqliteTransaction& operator=(const SqliteTransaction&) = delete;
   void commit();
 
  private:

@@ -85,7 +85,7 @@ void bind_files(const SqliteFiles& files, const Database& log, const Database& s
     // On disk before the log knows of it.
     state.run("PRAGMA synchronous = FULL");
     {
-      Transaction transaction(state);
+      SqliteTransaction transaction(state);
       if (!in_state(state)) write_identity(state, theirs.log_id, random_id(state), inode(files.log_path));
       transaction.commit();
     }

@@ -55,7 +55,7 @@ class SqliteMembership final : public Membership {
   // There is one relay at a time: an owner that is not this one has died.
   std::vector<Lease> take(std::span<const Lease> free) override {
     std::vector<Lease> won;
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     for (const Lease& lease : free) {
       const Row row = read(lease.destination);
       if (row.term != lease.term || row.owner == relay_.id) continue;
@@ -105,7 +105,7 @@ class SqliteMembership final : public Membership {
 
   void leave() override {
     {
-      Transaction transaction(state_);
+      SqliteTransaction transaction(state_);
       state_.run("DELETE FROM relay");
       state_.query("UPDATE destination SET owner = '', crashes = 0 WHERE owner = ?1").bind(1, relay_.id).run();
       transaction.commit();

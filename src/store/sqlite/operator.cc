@@ -79,7 +79,7 @@ class SqliteOperator final : public Operator {
   }
 
   void pause(const Operation& operation, const std::string& destination, bool paused) override {
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     if (events_of_operation(state_, operation)) return;
     state_
         .query(
@@ -95,7 +95,7 @@ class SqliteOperator final : public Operator {
   Count rewind(const Operation& operation, const std::string& destination, const RewindTo& to, bool dry) override {
     if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
     std::int64_t first = first_to_send(to);  // This may take long,
-    Transaction transaction(state_);         // and from here on clean deletes nothing.
+    SqliteTransaction transaction(state_);   // and from here on clean deletes nothing.
     if (!id_in_log(log_, first)) first = first_to_send(to);
     const auto now = newest_place(state_, destination);
     if (!now) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
@@ -118,7 +118,7 @@ class SqliteOperator final : public Operator {
   }
 
   Count forget(const Operation& operation, const std::string& destination, bool dry) override {
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     if (const auto events = events_of_operation(state_, operation)) return {.value = *events};
     const auto place = newest_place(state_, destination);
     if (!place) throw Error(Remedy::fix_input, fmt::format("there is no destination '{}'", destination));
@@ -161,7 +161,7 @@ class SqliteOperator final : public Operator {
       const Time now = system_clock().now();
       const Moment moment{.now = now, .begun = begin_of_operation(state_, operation, now)};
       const std::vector<std::int64_t> found = find(moment.begun, filter, most);
-      Transaction transaction(state_);
+      SqliteTransaction transaction(state_);
       std::int64_t changed = 0;
       for (const std::int64_t seq : found)
         if (apply(seq, moment)) ++changed;

@@ -51,7 +51,7 @@ class SqliteSchema final : public Schema {
     // Readers and the writer do not wait for each other then. Kept in the file; outside of a transaction
     // only.
     database.run("PRAGMA journal_mode = WAL");
-    Transaction transaction(database);  // A second migrate waits here.
+    SqliteTransaction transaction(database);  // A second migrate waits here.
     database.run(std::string(schema_table));
     std::vector<int> applied;
     for (const Migration& migration : migrations) {

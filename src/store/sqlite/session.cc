@@ -57,7 +57,7 @@ class SqliteSession final : public Session {
     WAYBILL_ASSERT(leases.size() == 1);
     if (!newest_place(state_, destination_))
       log_.query("INSERT OR IGNORE INTO waybill_destination (name) VALUES (?1)").bind(1, destination_).run();
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     if (!owns(leases.front().term)) return {};
     auto place = newest_place(state_, destination_);
     if (!place) {
@@ -180,7 +180,7 @@ class SqliteSession final : public Session {
       state_.run(durable ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL");
       durable_ = durable;
     }
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     if (!owns(settlement.term)) return false;
     const Time now = system_clock().now();
     for (const Undelivered& row : settlement.undelivered) put(row, now);
@@ -283,7 +283,7 @@ class SqliteSession final : public Session {
 
   // Somebody has deleted from the log by hand.
   void bury_gone(std::span<const std::int64_t> gone) {
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     for (const std::int64_t seq : gone)
       state_
           .query(

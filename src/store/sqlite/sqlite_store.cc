@@ -48,7 +48,7 @@ class SqliteWriter final : public Writer {
 
  private:
   Database database_;
-  Transaction transaction_;
+  SqliteTransaction transaction_;
 };
 
 }  // namespace

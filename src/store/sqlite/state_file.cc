@@ -22,7 +22,7 @@ Database SqliteFiles::open_state() const {
   database.run("PRAGMA journal_mode = WAL");
   database.run("PRAGMA synchronous = NORMAL");  // What a power loss takes back is sent again.
   if (database.number("PRAGMA user_version") == newest) return database;
-  Transaction transaction(database);
+  SqliteTransaction transaction(database);
   const std::int64_t version = database.number("PRAGMA user_version");
   if (version > newest)
     throw Error(Remedy::fix_config,

@@ -61,7 +61,7 @@ class SqliteUpkeep final : public Upkeep {
   }
 
   Anchored anchor(const Operation& operation, bool dry) override {
-    Transaction transaction(state_);
+    SqliteTransaction transaction(state_);
     Anchored anchored{.found = difference()};
     anchored.needed = !anchored.found.empty();
     if (!anchored.needed) return anchored;
@@ -80,7 +80,7 @@ class SqliteUpkeep final : public Upkeep {
     record_operation(state_, operation,
                      {.kind = "anchor", .details = anchored.found, .events = anchored.to_be_sent.value});
     transaction.commit();
-    Transaction adoption(log_);
+    SqliteTransaction adoption(log_);
     raise_seq(used);
     renew_identity(identity, log_);
     adoption.commit();

@@ -1,4 +1,4 @@
-#include "enqueue/database_error.h"
+#include "database/database_error.h"
 
 #include <memory>
 

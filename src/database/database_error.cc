@@ -1,4 +1,4 @@
-#include "enqueue/database_error.h"
+#include "database/database_error.h"
 
 #include <algorithm>
 #include <array>
@@ -39,7 +39,8 @@ bool is_stale_plan(std::string_view state, const PGresult* result) {
 std::string_view way_out(std::string_view state) {
   if (state == "42P01" || state == "3F000" || state == "42883" || state == "42703")
     return "; run 'waybill migrate' on this database";
-  if (state == "42501") return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …)";
+  if (state == "42501")
+    return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …), or name its transaction's tenant";
   if (state == "25006") return "; this is a read-only standby: name the primary";
   if (state == "53100") return "; make room on the server's disk";
   if (state == "53200") return "; lock fewer keys in one transaction, or raise max_locks_per_transaction";
@@ -80,6 +81,14 @@ Remedy postgres_remedy(std::string_view sqlstate) {
   return kind == "22" || kind == "23" ? Remedy::fix_input : Remedy::fix_config;
 }
 
+bool is_collision(std::string_view sqlstate) {
+  return sqlstate == "40001" || sqlstate == "40P01";
+}
+
+Error postgres_refusal(std::string_view who, std::string_view sqlstate, std::string_view message) {
+  return {postgres_remedy(sqlstate), fmt::format("{}: {}{}", who, one_line(message), way_out(sqlstate))};
+}
+
 Error postgres_error(std::string_view who, const pg_conn* connection, const pg_result* result) {
   const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
   // Without a code it is libpq that speaks: the connection is lost, or it cannot take the statement.
@@ -87,8 +96,8 @@ Error postgres_error(std::string_view who, const pg_conn* connection, const pg_r
     return {PQstatus(connection) == CONNECTION_BAD ? Remedy::retry : Remedy::fix_input,
             fmt::format("{}: {}", who, one_line(PQerrorMessage(connection)))};
   const char* message = PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY);
-  return {is_stale_plan(state, result) ? Remedy::retry : postgres_remedy(state),
-          fmt::format("{}: {}{}", who, one_line(message ? message : "?"), way_out(state))};
+  Error error = postgres_refusal(who, state, message ? message : "?");
+  return is_stale_plan(state, result) ? Error(Remedy::retry, error.what()) : error;
 }
 
 Remedy sqlite_remedy(int code) {

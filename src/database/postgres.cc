@@ -1,0 +1,242 @@
+#include <charconv>
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include <fmt/format.h>
+#include <libpq-fe.h>
+
+#include "waybill/database.h"
+#include "waybill/error.h"
+
+#include "database/connections.h"
+#include "database/database_error.h"
+#include "database/postgres_open.h"
+
+namespace waybill {
+namespace {
+
+using namespace std::chrono_literals;
+
+using Result = std::unique_ptr<PGresult, decltype(&PQclear)>;
+
+// How long we try to find out what became of a transaction.
+constexpr auto patience = 10s;
+
+bool succeeded(const Result& result) {
+  const ExecStatusType status = PQresultStatus(result.get());
+  return status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY;
+}
+
+bool is_commit(const Result& result) {
+  return result && std::string_view(PQcmdStatus(result.get())) == "COMMIT";
+}
+
+std::string value_of(const Result& result, int column) {
+  return PQntuples(result.get()) == 1 ? PQgetvalue(result.get(), 0, column) : "";
+}
+
+Rows rows_of(const Result& result) {
+  const int columns = PQnfields(result.get());
+  std::vector<std::optional<std::string>> values;
+  values.reserve(static_cast<std::size_t>(columns) * static_cast<std::size_t>(PQntuples(result.get())));
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    for (int column = 0; column < columns; ++column) {
+      if (PQgetisnull(result.get(), row, column)) {
+        values.emplace_back();
+      } else {
+        values.emplace_back(std::in_place, PQgetvalue(result.get(), row, column),
+                            static_cast<std::size_t>(PQgetlength(result.get(), row, column)));
+      }
+    }
+  }
+  const std::string_view count = PQcmdTuples(result.get());
+  std::int64_t affected = 0;
+  std::from_chars(count.data(), count.data() + count.size(), affected);
+  return {static_cast<std::size_t>(columns), std::move(values), affected};
+}
+
+// Which run of which server this is. After a crash transaction numbers that never reached the disk are given out again,
+// and on another server they mean something else: what a number's transaction became is to be believed only from the
+// same run. A crash resets the statistics. (Before 15 it takes a while to ask for them: there a crash from which the
+// server has recovered without being started anew is not noticed.)
+std::string run_sql(int server_version) {
+  return fmt::format("pg_catalog.date_part('epoch', pg_catalog.{}())::text",
+                     server_version >= 150000 ? "pg_stat_get_bgwriter_stat_reset_time" : "pg_postmaster_start_time");
+}
+
+class PostgresConnection final : public Connection {
+ public:
+  explicit PostgresConnection(PGconn* borrowed) : raw_(borrowed) {}
+  explicit PostgresConnection(std::string url)
+      : url_(std::move(url)), own_(open_postgres(url_, "waybill library")), raw_(own_.get()) {}
+
+  Dialect dialect() const override { return Dialect::postgresql; }
+  bool in_transaction() const override {
+    const PGTransactionStatusType status = PQtransactionStatus(raw_);
+    return status == PQTRANS_INTRANS || status == PQTRANS_INERROR;
+  }
+  bool usable() const override { return PQstatus(raw_) == CONNECTION_OK; }
+
+  void reopen() override {
+    if (url_.empty())
+      throw Error(Remedy::retry, "postgresql: the connection is lost; whoever has lent it must open it again");
+    own_.reset();
+    raw_ = nullptr;
+    own_ = open_postgres(url_, "waybill library");
+    raw_ = own_.get();
+    run_.clear();
+  }
+
+  Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
+    std::vector<const char*> values;
+    std::vector<int> lengths;
+    std::vector<int> formats;
+    for (const Parameter& parameter : parameters) {
+      if (parameter.value && !parameter.bytes && parameter.value->find('\0') != std::string::npos)
+        throw Error(Remedy::fix_input, "postgresql: a text has a NUL in it, which the server cannot hold");
+      values.push_back(parameter.value ? parameter.value->c_str() : nullptr);
+      lengths.push_back(parameter.value ? static_cast<int>(parameter.value->size()) : 0);
+      formats.push_back(parameter.bytes ? 1 : 0);
+    }
+    const bool by_itself = !in_transaction();
+    return rows_of(checked(PQexecParams(raw_, std::string(sql).c_str(), static_cast<int>(values.size()), nullptr,
+                                        values.data(), lengths.data(), formats.data(), 0),
+                           by_itself));
+  }
+
+  void script(const std::string& sql) override {
+    const bool by_itself = !in_transaction();
+    checked(PQexec(raw_, sql.c_str()), by_itself);
+  }
+
+  void commit() override {
+    const PGTransactionStatusType status = PQtransactionStatus(raw_);
+    if (!usable())
+      throw Error(Remedy::retry, "postgresql: the connection was lost before COMMIT: nothing was committed");
+    if (status == PQTRANS_IDLE) throw Error(Remedy::fix_input, "postgresql: there is no transaction to be committed");
+    const End end = status == PQTRANS_INERROR ? End{} : end_transaction();
+    if (is_commit(end.answer)) return;
+    if (!usable()) return find_out(end);
+    if (end.answer && !succeeded(end.answer)) fail(end.answer.get());
+    // The server takes the COMMIT of a failed transaction for a ROLLBACK, which is no error to it.
+    Result(PQexec(raw_, "ROLLBACK"), &PQclear);
+    throw Error(Remedy::fix_input,
+                "postgresql: a statement of the transaction has failed: it was rolled back, nothing was written");
+  }
+
+ private:
+  // What is known about the end of a transaction.
+  struct End {
+    Result answer{nullptr, &PQclear};     // to COMMIT; nothing if there was none
+    std::optional<std::string> number{};  // Of the transaction; empty: it has written nothing.
+  };
+
+  Result checked(PGresult* raw_result, bool by_itself) const {
+    Result result(raw_result, &PQclear);
+    if (succeeded(result)) return result;
+    if (by_itself && !usable() && !PQresultErrorField(result.get(), PG_DIAG_SQLSTATE))
+      throw Error(Remedy::unknown,
+                  fmt::format("postgresql: {}: the statement may have taken effect", one_line(PQerrorMessage(raw_))));
+    fail(result.get());
+  }
+
+  [[noreturn]] void fail(const PGresult* result) const {
+    const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+    const Error error = postgres_error("postgresql", raw_, result);
+    if (state && is_collision(state)) throw Collision(error.what());
+    throw error;
+  }
+
+  End end_transaction() {
+    End end{.number = transaction_.empty() ? std::nullopt : std::optional(std::exchange(transaction_, {}))};
+    if (end.number && !run_.empty()) {
+      end.answer.reset(PQexec(raw_, "COMMIT"));
+    } else {
+      ask_and_commit(end);
+    }
+    return end;
+  }
+
+  // In one round trip, but not one piece: the number is on its way back while the server waits for its disk.
+  void ask_and_commit(End& end) {
+    const std::string ask =
+        fmt::format("SELECT pg_catalog.pg_current_xact_id_if_assigned(), {}", run_sql(PQserverVersion(raw_)));
+    bool sent = PQenterPipelineMode(raw_) == 1;
+    for (const char* sql : {ask.c_str(), "COMMIT"})
+      sent = sent && PQsendQueryParams(raw_, sql, 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
+             PQpipelineSync(raw_) == 1;
+    bool asked = false;
+    for (int answered = 0; sent && answered < 2 && usable();) {
+      Result result(PQgetResult(raw_), &PQclear);
+      if (PQresultStatus(result.get()) == PGRES_PIPELINE_SYNC) {
+        ++answered;
+      } else if (result && !std::exchange(asked, true) && succeeded(result)) {
+        end.number = value_of(result, 0);
+        run_ = value_of(result, 1);
+      } else if (result) {
+        end.answer = std::move(result);
+      }
+    }
+    if (usable()) PQexitPipelineMode(raw_);
+  }
+
+  // The answer is lost. The server knows.
+  void find_out(const End& end) const {
+    const std::string lost = "postgresql: the connection was lost during COMMIT";
+    if (!end.number || run_.empty()) throw Error(Remedy::unknown, lost + "; it may have taken effect");
+    if (end.number->empty()) return;  // It has written nothing.
+    const std::string status = status_of(*end.number);
+    if (status == "committed") return;
+    if (status == "aborted") throw Error(Remedy::retry, lost + ", and the transaction was rolled back");
+    throw Error(Remedy::unknown,
+                fmt::format("{}, and the server {}; it may have taken effect", lost,
+                            status.empty() ? "does not answer" : "does not know what became of the transaction"));
+  }
+
+  // "committed", "aborted", "in progress"; "lost": it can be found out no more; empty: no answer in time.
+  std::string status_of(const std::string& number) const {
+    const auto deadline = std::chrono::steady_clock::now() + patience;
+    std::string status;
+    while ((status.empty() || status == "in progress") && std::chrono::steady_clock::now() < deadline) {
+      try {
+        const PgHandle other = open_beside(raw_);
+        status = status_there(other.get(), number);
+      } catch (const Error&) {
+        status.clear();
+      }
+      std::this_thread::sleep_for(status.empty() || status == "in progress" ? 50ms : 0ms);
+    }
+    return status;
+  }
+
+  std::string status_there(PGconn* other, const std::string& number) const {
+    const std::string sql = fmt::format(
+        "SELECT CASE WHEN {} = $2 THEN coalesce(pg_catalog.pg_xact_status($1::pg_catalog.xid8), 'lost') ELSE 'lost' "
+        "END",
+        run_sql(PQserverVersion(other)));
+    const std::array<const char*, 2> values{number.c_str(), run_.c_str()};
+    const Result result(PQexecParams(other, sql.c_str(), 2, nullptr, values.data(), nullptr, nullptr, 0), &PQclear);
+    if (succeeded(result)) return value_of(result, 0);
+    return PQstatus(other) == CONNECTION_OK ? "lost" : "";  // A number that was never given out is an error.
+  }
+
+  const std::string url_;  // Empty: it was lent.
+  PgHandle own_;
+  PGconn* raw_;
+  std::string run_;  // of the server, as soon as it is known
+};
+
+}  // namespace
+
+std::unique_ptr<Connection> borrow(pg_conn* connection) {
+  return std::make_unique<PostgresConnection>(connection);
+}
+
+std::unique_ptr<Connection> connect_postgres(const std::string& url) {
+  return std::make_unique<PostgresConnection>(url);
+}
+
+}  // namespace waybill

@@ -1,0 +1,119 @@
+#include <memory>
+#include <utility>
+
+#include <fmt/format.h>
+#include <sqlite3.h>
+
+#include "waybill/database.h"
+#include "waybill/error.h"
+
+#include "database/connections.h"
+#include "database/database_error.h"
+
+namespace waybill {
+namespace {
+
+constexpr int busy_timeout_ms = 5'000;
+
+using Prepared = std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)>;
+using Handle = std::unique_ptr<sqlite3, decltype(&sqlite3_close)>;
+
+[[noreturn]] void fail(sqlite3* connection) {
+  const int code = sqlite3_extended_errcode(connection) & 0xFF;
+  const Error error = sqlite_error("sqlite", connection);
+  if (code == SQLITE_BUSY || code == SQLITE_LOCKED) throw Collision(error.what());
+  throw error;
+}
+
+Handle open(const std::string& path) {
+  sqlite3* raw = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &raw, SQLITE_OPEN_READWRITE, nullptr);
+  Handle handle(raw, &sqlite3_close);
+  if (code != SQLITE_OK) throw sqlite_error(fmt::format("sqlite:{}", path), raw);
+  sqlite3_busy_timeout(raw, busy_timeout_ms);
+  if (sqlite3_exec(raw, "PRAGMA foreign_keys = ON", nullptr, nullptr, nullptr) != SQLITE_OK) fail(raw);
+  return handle;
+}
+
+// $1 is a name to SQLite, ?1 a number.
+int index_of(sqlite3_stmt* statement, std::size_t number) {
+  const int named = sqlite3_bind_parameter_index(statement, fmt::format("${}", number).c_str());
+  return named != 0 ? named : sqlite3_bind_parameter_index(statement, fmt::format("?{}", number).c_str());
+}
+
+int bind(sqlite3_stmt* statement, int index, const Parameter& parameter) {
+  if (!parameter.value) return sqlite3_bind_null(statement, index);
+  const std::string& value = *parameter.value;
+  // The parameters outlive the statement: SQLite need not copy them.
+  if (parameter.bytes) return sqlite3_bind_blob64(statement, index, value.data(), value.size(), SQLITE_STATIC);
+  if (parameter.number && value.find_first_not_of("-0123456789") == std::string::npos)
+    return sqlite3_bind_int64(statement, index, std::strtoll(value.c_str(), nullptr, 10));
+  if (parameter.number) return sqlite3_bind_double(statement, index, std::strtod(value.c_str(), nullptr));
+  return sqlite3_bind_text64(statement, index, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8);
+}
+
+std::optional<std::string> value_at(sqlite3_stmt* statement, int column) {
+  if (sqlite3_column_type(statement, column) == SQLITE_NULL) return std::nullopt;
+  // As a blob: the bytes as they are, also those of texts with a NUL in them.
+  const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement, column));
+  return std::string(bytes ? bytes : "", static_cast<std::size_t>(sqlite3_column_bytes(statement, column)));
+}
+
+class SqliteConnection final : public Connection {
+ public:
+  explicit SqliteConnection(sqlite3* borrowed) : own_(nullptr, &sqlite3_close), raw_(borrowed) {}
+  explicit SqliteConnection(const std::string& path) : own_(open(path)), raw_(own_.get()) {}
+
+  Dialect dialect() const override { return Dialect::sqlite; }
+  bool in_transaction() const override { return sqlite3_get_autocommit(raw_) == 0; }
+  bool usable() const override { return true; }
+  void reopen() override {}
+
+  Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
+    const Prepared prepared = prepare(sql);
+    for (std::size_t i = 0; i < parameters.size(); ++i) {
+      const int index = index_of(prepared.get(), i + 1);
+      if (index == 0) throw Error(Remedy::fix_input, fmt::format("sqlite: the statement has no parameter ${}", i + 1));
+      if (bind(prepared.get(), index, parameters[i]) != SQLITE_OK) fail(raw_);
+    }
+    const auto changes_before = sqlite3_total_changes64(raw_);
+    std::vector<std::optional<std::string>> values;
+    const int columns = sqlite3_column_count(prepared.get());
+    int code = SQLITE_ROW;
+    while ((code = sqlite3_step(prepared.get())) == SQLITE_ROW)
+      for (int column = 0; column < columns; ++column) values.push_back(value_at(prepared.get(), column));
+    if (code != SQLITE_DONE) fail(raw_);
+    // The number of changes is that of the last statement that has made any.
+    const bool changed = sqlite3_total_changes64(raw_) != changes_before;
+    return {static_cast<std::size_t>(columns), std::move(values), changed ? sqlite3_changes64(raw_) : 0};
+  }
+
+  void script(const std::string& sql) override {
+    if (sqlite3_exec(raw_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail(raw_);
+  }
+
+  void commit() override { script("COMMIT"); }
+
+ private:
+  Prepared prepare(std::string_view sql) const {
+    sqlite3_stmt* raw = nullptr;
+    if (sqlite3_prepare_v2(raw_, sql.data(), static_cast<int>(sql.size()), &raw, nullptr) != SQLITE_OK) fail(raw_);
+    if (!raw) throw Error(Remedy::fix_input, "sqlite: the statement is empty");
+    return {raw, &sqlite3_finalize};
+  }
+
+  Handle own_;
+  sqlite3* raw_;
+};
+
+}  // namespace
+
+std::unique_ptr<Connection> borrow(sqlite3* connection) {
+  return std::make_unique<SqliteConnection>(connection);
+}
+
+std::unique_ptr<Connection> connect_sqlite(const std::string& path) {
+  return std::make_unique<SqliteConnection>(path);
+}
+
+}  // namespace waybill

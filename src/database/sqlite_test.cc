@@ -1,0 +1,111 @@
+#include <filesystem>
+#include <memory>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sqlite3.h>
+#include <unistd.h>
+
+#include "waybill/database.h"
+
+namespace waybill {
+namespace {
+
+class SqliteTest : public testing::Test {
+ protected:
+  SqliteTest() {
+    std::filesystem::remove_all(folder);
+    std::filesystem::create_directories(folder);
+    sqlite3* raw = nullptr;
+    sqlite3_open((folder / "app.db").c_str(), &raw);
+    handle.reset(raw);
+    sqlite3_busy_timeout(raw, 0);
+    lent = borrow(raw);
+    lent->script("PRAGMA journal_mode = WAL; CREATE TABLE room (id TEXT PRIMARY KEY, free, size REAL, door BLOB)");
+  }
+  ~SqliteTest() override {
+    lent.reset();
+    handle.reset();
+    std::filesystem::remove_all(folder);
+  }
+
+  const std::filesystem::path folder =
+      std::filesystem::path(testing::TempDir()) / ("waybill-database-" + std::to_string(::getpid()));
+  std::unique_ptr<sqlite3, decltype(&sqlite3_close)> handle{nullptr, &sqlite3_close};
+  std::unique_ptr<Connection> lent;
+};
+
+TEST_F(SqliteTest, ParametersGoByTheirNumbersAndKeepTheirKinds) {
+  const Rows written =
+      lent->run("INSERT INTO room (door, size, free, id) VALUES ($4, $3, $2, $1)", "r-7", true, 2.5, bytes("\x01\xff"));
+  EXPECT_EQ(1, written.affected());
+  lent->run("INSERT INTO room (id, free) VALUES ($1, $2)", "r-8", std::nullopt);
+  const Rows rows =
+      lent->run("SELECT id, free, size, hex(door), typeof(free), typeof(size), free = 1 FROM room WHERE free = $1", 1);
+  ASSERT_EQ(1U, rows.size());
+  EXPECT_EQ("r-7", rows.text(0, 0));
+  EXPECT_EQ(1, rows.integer(0, 1));
+  EXPECT_EQ("2.5", rows.text(0, 2));
+  EXPECT_EQ("01FF", rows.text(0, 3));
+  EXPECT_EQ("integer", rows.text(0, 4));
+  EXPECT_EQ("real", rows.text(0, 5));
+  EXPECT_TRUE(rows.boolean(0, 6));
+  EXPECT_TRUE(lent->run("SELECT free FROM room WHERE id = $1", std::string("r-8")).null(0, 0));
+  EXPECT_EQ(0, lent->run("UPDATE room SET free = 0 WHERE id = $1", "r-9").affected());
+  EXPECT_THROW(rows.integer(0, 0), Error);
+  EXPECT_THROW(lent->run("SELECT $1", 1, 2), Error) << "there is no second parameter";
+  EXPECT_THROW(lent->run(""), Error);
+}
+
+TEST_F(SqliteTest, ATransactionThatIsNotCommittedIsRolledBack) {
+  {
+    Transaction transaction(*lent);
+    EXPECT_TRUE(lent->in_transaction());
+    EXPECT_THROW(Transaction second(*lent), Error);
+    lent->run("INSERT INTO room (id) VALUES ('a')");
+  }
+  EXPECT_FALSE(lent->in_transaction());
+  {
+    Transaction transaction(*lent);
+    lent->run("INSERT INTO room (id) VALUES ('b')");
+    transaction.commit();
+    EXPECT_THROW(transaction.commit(), Error);
+  }
+  EXPECT_EQ("b", lent->run("SELECT group_concat(id) FROM room").text(0, 0));
+}
+
+TEST_F(SqliteTest, AnotherWriterIsACollision) {
+  const auto other = connect("sqlite:" + (folder / "app.db").string());
+  Transaction others(*other);
+  EXPECT_THROW(Transaction mine(*lent), Collision);
+  EXPECT_FALSE(lent->in_transaction());
+  others.rollback();
+  EXPECT_EQ(7, with_retries(*lent, [&](Connection&) { return 7; }));
+}
+
+TEST_F(SqliteTest, ACollisionBeginsAllOfItAgain) {
+  int attempts = 0;
+  with_retries(*lent, [&](Connection& db) {
+    db.run("INSERT INTO room (id) VALUES ('a')");
+    if (++attempts < 4) throw Collision("in the way");
+  });
+  EXPECT_EQ(4, attempts);
+  EXPECT_EQ(1, lent->run("SELECT count(*) FROM room").integer(0, 0));
+  attempts = 0;
+  const auto hopeless = [&](Connection&) {
+    ++attempts;
+    throw Collision("in the way");
+  };
+  EXPECT_THROW(with_retries(*lent, hopeless, {.attempts = 3}), Collision);
+  EXPECT_EQ(3, attempts);
+  EXPECT_THROW(with_retries(*lent, [&](Connection&) { throw Error(Remedy::retry, "another kind"); }), Error);
+  EXPECT_FALSE(lent->in_transaction());
+}
+
+TEST_F(SqliteTest, AMistypedPathIsNoNewDatabase) {
+  EXPECT_THROW(connect("sqlite:" + (folder / "ap.db").string()), Error);
+  EXPECT_FALSE(std::filesystem::exists(folder / "ap.db"));
+}
+
+}  // namespace
+}  // namespace waybill
