@@ -164,6 +164,8 @@ class Transaction {
   // if it was rolled back, Error(retry). Throws Error(unknown) if that cannot be found out: it may be committed.
   void commit();
   void rollback();
+  // Not committed yet, nor rolled back.
+  bool open() const { return open_; }
 
   Connection& connection() { return connection_; }
 

@@ -8,7 +8,6 @@
 
 #include "waybill/database.h"
 #include "waybill/domain_event.h"
-#include "waybill/error.h"
 #include "waybill/event.h"
 
 // An event store beside the outbox, in the same database: the stream of what happened to each aggregate, for good.
@@ -25,8 +24,9 @@ struct Expected {
   std::optional<std::int64_t> value{};
 };
 
-// Somebody else was faster. Read the stream again, decide again, append again. The transaction can be used on.
-class Conflict : public Error {
+// Somebody else was faster. Read the stream again, decide again, append again: with_retries() does, if it runs the one
+// who reads. The transaction can be used on. Above READ COMMITTED the database may throw another Collision instead.
+class Conflict : public Collision {
  public:
   Conflict(const StreamId& stream, std::int64_t expected, std::int64_t actual);
   std::int64_t expected() const noexcept { return expected_; }
@@ -38,10 +38,10 @@ class Conflict : public Error {
 };
 
 // What an aggregate was like at a version, to begin from.
-struct Snapshot {
+struct StreamSnapshot {
   std::int64_t version = 0;
   std::string state{};              // The application's own bytes,
-  std::int32_t schema_version = 1;  // in this form of it.
+  std::int32_t schema_version = 1;  // in this form of theirs.
   Time taken_at{};
 };
 
@@ -53,11 +53,13 @@ struct StreamSummary {
 
 class EventStore {
  public:
-  explicit EventStore(std::string schema = "waybill") : schema_(std::move(schema)) {}
+  // Throws Error(fix_config) if a schema cannot be called so.
+  explicit EventStore(std::string schema = "waybill");
 
   // Appends in the connection's current transaction (without one it is one by itself), and enqueues. The events'
-  // `aggregate`, `version` and `tenant` are filled in; their `key`, if set, is kept. Returns the stream's new version.
-  // Throws Conflict, having written nothing.
+  // `aggregate`, `version` and `tenant` are filled in; their `key`, if set, is kept; a `dedup_key` is refused, since
+  // the version is what keeps an event from being appended twice. Returns the stream's new version. Throws Conflict,
+  // having written nothing.
   std::int64_t append(Connection& connection, const StreamId& stream, Expected expected,
                       std::span<const Event> events) const;
 
@@ -68,8 +70,8 @@ class EventStore {
   std::int64_t version(Connection& connection, const StreamId& stream) const;
 
   // The newest; at most one is kept of each stream. One that is older than what is there is not saved.
-  std::optional<Snapshot> snapshot(Connection& connection, const StreamId& stream) const;
-  void save_snapshot(Connection& connection, const StreamId& stream, const Snapshot& snapshot) const;
+  std::optional<StreamSnapshot> snapshot(Connection& connection, const StreamId& stream) const;
+  void save_snapshot(Connection& connection, const StreamId& stream, const StreamSnapshot& snapshot) const;
 
   // By type and id, those after `after`.
   std::vector<StreamSummary> streams(Connection& connection, const std::string& tenant, const std::string& type,

@@ -27,7 +27,7 @@ struct PostgresOptions {
 };
 
 // The newest schema this library knows.
-inline constexpr int postgres_schema_version = 5;
+inline constexpr int postgres_schema_version = 6;
 
 // A store in a PostgreSQL database (13 or later). Connects on use, not here. The tables are made by
 // Schema::migrate().

@@ -9,7 +9,7 @@
 namespace waybill {
 
 // The newest version of the tables that this library knows.
-inline constexpr int sqlite_schema_version = 2;
+inline constexpr int sqlite_schema_version = 3;
 
 struct SqliteOptions {
   std::string path{};        // The application's own database file: the log lives in it.

@@ -1,4 +1,4 @@
-// Who may do what: four roles, and functions that nobody can turn against their owner.
+// Who may do what: five roles, and functions that nobody can turn against their owner.
 
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -89,7 +89,7 @@ TEST_F(RightsTest, NobodyCleansAwayWhatPeopleHaveJustDone) {
   EXPECT_EQ(1, app.number("SELECT count(*) FROM waybill.operation"));
 }
 
-// Who may write what, all of it. Everybody but waybill_enqueue may read everything.
+// Who may write what, all of it. Everybody but waybill_enqueue and waybill_service may read everything.
 TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
   EXPECT_THAT(
       app.column(
@@ -100,7 +100,12 @@ TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
           "GROUP BY grantee ORDER BY grantee"),
       testing::ElementsAre(
           "waybill_relay: attempt INSERT, cursor INSERT, destination INSERT, kept INSERT, lease INSERT, "
-          "relay DELETE INSERT UPDATE, undelivered DELETE"));
+          "relay DELETE INSERT UPDATE, undelivered DELETE",
+          "waybill_service: idempotency DELETE INSERT UPDATE, inbox INSERT, projection DELETE INSERT UPDATE, snapshot "
+          "DELETE INSERT UPDATE"));
+  EXPECT_EQ("idempotency inbox projection snapshot stream_event",
+            app("SELECT string_agg(table_name, ' ' ORDER BY table_name) FROM information_schema.table_privileges WHERE "
+                "table_schema = 'waybill' AND grantee = 'waybill_service' AND privilege_type = 'SELECT'"));
   EXPECT_THAT(
       app.column(
           "SELECT grantee || ' ' || table_name || ' ' || privilege_type || ': ' || string_agg(column_name, ' ' ORDER "
@@ -117,7 +122,12 @@ TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
           "waybill_relay lease UPDATE: crashes cursor owner since term",
           "waybill_relay undelivered INSERT: attempts blocks crashes destination due error id key sending seq shard "
           "slot standing",
-          "waybill_relay undelivered UPDATE: attempts blocks crashes due error key sending since standing"));
+          "waybill_relay undelivered UPDATE: attempts blocks crashes due error key sending since standing",
+          "waybill_service event INSERT: aggregate_id aggregate_type attempts_max content_type dedup_key expires_at "
+          "headers id key metadata not_before occurred_at payload payload_bytes routing_key schema_id schema_version "
+          "tenant topic type version",
+          "waybill_service stream_event INSERT: aggregate_id aggregate_type id metadata occurred_at payload "
+          "payload_bytes schema_id schema_version tenant topic type version"));
   EXPECT_THAT(
       app.column("SELECT r.rolname || ': ' || string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p CROSS JOIN "
                  "LATERAL aclexplode(p.proacl) a JOIN pg_roles r ON r.oid = a.grantee WHERE p.pronamespace = "
@@ -125,7 +135,8 @@ TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
       testing::ElementsAre("waybill_enqueue: enqueue first_id new_id",
                            "waybill_operator: dismiss edit empty_slot flush forget keep note_timeline pause "
                            "redrive resume rewind sweep",
-                           "waybill_reader: flush", "waybill_relay: empty_slot flush keep note_timeline sweep"));
+                           "waybill_reader: flush", "waybill_relay: empty_slot flush keep note_timeline sweep",
+                           "waybill_service: append enqueue first_id new_id try_append"));
 }
 
 TEST_F(RightsTest, WhoMayReadTheLogCanFollowIt) {

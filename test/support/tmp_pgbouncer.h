@@ -7,10 +7,10 @@
 
 namespace waybill {
 
-// A PgBouncer in transaction mode before a server on `server_port`, with a few connections to it only.
+// A PgBouncer in transaction mode before a server on `server_port`, with a few connections to it only, as `user`.
 class TmpPgBouncer {
  public:
-  explicit TmpPgBouncer(int server_port);
+  explicit TmpPgBouncer(int server_port, const std::string& user = "postgres");
 
   std::string url(const std::string& database) const;
 

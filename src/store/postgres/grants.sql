@@ -5,7 +5,7 @@ DECLARE
   suffix text;
   role text;
 BEGIN
-  FOREACH suffix IN ARRAY ARRAY['enqueue', 'relay', 'operator', 'reader'] LOOP
+  FOREACH suffix IN ARRAY ARRAY['enqueue', 'service', 'relay', 'operator', 'reader'] LOOP
     role := '{schema}_' || suffix;
     IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = role) THEN
       BEGIN
@@ -18,7 +18,7 @@ BEGIN
       END;
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA {schema} TO %I', role);
-    IF suffix = 'enqueue' THEN
+    IF suffix IN ('enqueue', 'service') THEN
       EXECUTE format('GRANT INSERT (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, '
         'payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, '
         'not_before, expires_at, attempts_max, dedup_key) ON {schema}.event TO %I', role);
@@ -28,6 +28,15 @@ BEGIN
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
       -- As a follower does, so that what it has read is on disk.
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.flush TO %I', role);
+    END IF;
+    -- Applications that keep more than events here. Streams are insert-only; a version is checked by append().
+    IF suffix = 'service' THEN
+      EXECUTE format('GRANT SELECT, INSERT (tenant, aggregate_type, aggregate_id, version, id, topic, type, payload, '
+        'payload_bytes, metadata, schema_id, schema_version, occurred_at) ON {schema}.stream_event TO %I', role);
+      EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.snapshot, {schema}.idempotency, {schema}.projection '
+        'TO %I', role);
+      EXECUTE format('GRANT SELECT, INSERT ON {schema}.inbox TO %I', role);
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.try_append, {schema}.append TO %I', role);
     END IF;
     -- They refuse, and say what to do instead.
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
@@ -58,4 +67,5 @@ REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schem
   {schema}.forget FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline
   FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.try_append, {schema}.append FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.lock_for_anchor FROM PUBLIC;

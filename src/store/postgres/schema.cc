@@ -14,10 +14,10 @@ struct Migration {
   std::string_view sql;
 };
 
-constexpr std::array migrations{Migration{1, 1, postgres_sql::m001_event},
-                                Migration{2, 2, postgres_sql::m002_undelivered},
-                                Migration{3, 2, postgres_sql::m003_operate}, Migration{4, 2, postgres_sql::m004_upkeep},
-                                Migration{5, 2, postgres_sql::m005_views}};
+constexpr std::array migrations{
+    Migration{1, 1, postgres_sql::m001_event},   Migration{2, 2, postgres_sql::m002_undelivered},
+    Migration{3, 2, postgres_sql::m003_operate}, Migration{4, 2, postgres_sql::m004_upkeep},
+    Migration{5, 2, postgres_sql::m005_views},   Migration{6, 2, postgres_sql::m006_library}};
 static_assert(migrations.back().version == postgres_schema_version);
 
 // The log is a ring of 8 slots; a slot is emptied when all in it is older than the retention.

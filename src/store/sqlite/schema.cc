@@ -21,7 +21,8 @@ struct Migration {
   std::string_view sql;
 };
 
-constexpr std::array migrations{Migration{1, 1, sqlite_sql::m001_event}, Migration{2, 1, sqlite_sql::m002_identity}};
+constexpr std::array migrations{Migration{1, 1, sqlite_sql::m001_event}, Migration{2, 1, sqlite_sql::m002_identity},
+                                Migration{3, 1, sqlite_sql::m003_library}};
 static_assert(migrations.back().version == sqlite_schema_version);
 
 class SqliteSchema final : public Schema {

@@ -77,3 +77,115 @@ CREATE TABLE {schema}.projection (
   changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   CHECK ((walking IS NULL) = (upto IS NULL))
 ) WITH (fillfactor = 40);
+
+-- --- Tenants
+
+-- Does the current user see the rows of all tenants? Owners, relays and people do. By name, so that the tables can be
+-- restored where these roles are not.
+CREATE FUNCTION {schema}.every_tenant() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT pg_has_role((SELECT c.relowner FROM pg_class c WHERE c.oid = '{schema}.stream_event'::regclass), 'USAGE')
+      OR EXISTS (SELECT FROM pg_roles r
+                 WHERE r.rolname IN ('{schema}_relay', '{schema}_operator', '{schema}_reader')
+                   AND pg_has_role(r.oid, 'USAGE'))
+$$;
+
+-- Everybody else sees and writes the rows of one tenant, which is named for each transaction:
+-- set_config('waybill.tenant', 'north', true). If none is, there are none. Forced: also where a table is reached through
+-- a view of its owner's.
+DO $$
+DECLARE
+  name text;
+BEGIN
+  FOREACH name IN ARRAY ARRAY['stream_event', 'snapshot', 'inbox', 'idempotency'] LOOP
+    EXECUTE format('ALTER TABLE {schema}.%I ENABLE ROW LEVEL SECURITY', name);
+    EXECUTE format('ALTER TABLE {schema}.%I FORCE ROW LEVEL SECURITY', name);
+    EXECUTE format('CREATE POLICY one_tenant ON {schema}.%I USING (tenant = current_setting(''waybill.tenant'', true) '
+      'OR (SELECT {schema}.every_tenant()))', name);
+  END LOOP;
+END $$;
+
+-- --- The event store
+
+-- Appends events to a stream, and enqueues them: an array for each column, in the order of the events. Returns the
+-- stream's new version; or, if its version is not the expected one, -1 minus what it is, having written nothing. NULL:
+-- whatever it is; those who append so take turns.
+--
+-- Who inserts the first of the new versions waits for whoever is about to insert the same: it is his or ours, at any
+-- isolation. (Above READ COMMITTED the loser may get a serialization failure instead of an answer.) The numbers in the log
+-- are drawn after that.
+CREATE FUNCTION {schema}.try_append(
+  tenant text, aggregate_type text, aggregate_id text, expected bigint, ids uuid[], topics text[],
+  types text[] DEFAULT NULL, keys text[] DEFAULT NULL, payloads json[] DEFAULT NULL, payloads_bytes bytea[] DEFAULT NULL,
+  content_types text[] DEFAULT NULL, metadata json[] DEFAULT NULL, headers json[] DEFAULT NULL,
+  routing_keys text[] DEFAULT NULL, schema_ids text[] DEFAULT NULL, schema_versions integer[] DEFAULT NULL,
+  occurred_at timestamptz[] DEFAULT NULL, not_before timestamptz[] DEFAULT NULL, expires_at timestamptz[] DEFAULT NULL,
+  attempts_max integer[] DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  actual bigint;
+  i integer := 1;
+BEGIN
+  IF expected IS NULL THEN
+    PERFORM pg_advisory_xact_lock(hashtextextended(aggregate_type || '/' || aggregate_id, hashtextextended(tenant, 1)));
+  END IF;
+  LOOP
+    IF i = 1 THEN
+      actual := coalesce((SELECT s.version FROM {schema}.stream_event s
+                          WHERE s.tenant = try_append.tenant AND s.aggregate_type = try_append.aggregate_type
+                            AND s.aggregate_id = try_append.aggregate_id
+                          ORDER BY s.version DESC LIMIT 1), 0);
+      IF actual <> expected THEN
+        RETURN -1 - actual;
+      END IF;
+    END IF;
+    INSERT INTO {schema}.stream_event (tenant, aggregate_type, aggregate_id, version, id, topic, type, payload,
+      payload_bytes, metadata, schema_id, schema_version, occurred_at)
+    VALUES (tenant, aggregate_type, aggregate_id, actual + i, ids[i], topics[i], coalesce(types[i], topics[i]), payloads[i],
+      payloads_bytes[i], metadata[i], schema_ids[i], schema_versions[i], coalesce(occurred_at[i], clock_timestamp()))
+    ON CONFLICT DO NOTHING;
+    IF NOT FOUND THEN
+      IF i > 1 THEN
+        RAISE SQLSTATE 'WB409' USING MESSAGE = format('stream %s/%s has a gap before version %s',
+          aggregate_type, aggregate_id, actual + i);
+      END IF;
+      CONTINUE;  -- Somebody else was faster.
+    END IF;
+    INSERT INTO {schema}.event (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, payload_bytes,
+      content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, not_before, expires_at,
+      attempts_max)
+    VALUES (ids[i], tenant, topics[i], types[i], aggregate_type, aggregate_id, actual + i, keys[i], payloads[i],
+      payloads_bytes[i], content_types[i], metadata[i], headers[i], routing_keys[i], schema_ids[i], schema_versions[i],
+      occurred_at[i], not_before[i], expires_at[i], attempts_max[i]);
+    IF i >= cardinality(ids) THEN
+      RETURN actual + i;
+    END IF;
+    i := i + 1;
+  END LOOP;
+END $$;
+
+-- Appends one event to the stream of an aggregate, and enqueues it. Returns the stream's new version. If its version is
+-- not the expected one, raises WB409 with the version that it has as DETAIL. expected => NULL: whatever it is.
+CREATE FUNCTION {schema}.append(
+  aggregate_type text, aggregate_id text, expected bigint, topic text, payload json DEFAULT NULL,
+  type text DEFAULT NULL, key text DEFAULT NULL, payload_bytes bytea DEFAULT NULL, content_type text DEFAULT NULL,
+  metadata json DEFAULT NULL, headers json DEFAULT NULL, routing_key text DEFAULT NULL, schema_id text DEFAULT NULL,
+  schema_version integer DEFAULT NULL, occurred_at timestamptz DEFAULT NULL, not_before timestamptz DEFAULT NULL,
+  expires_at timestamptz DEFAULT NULL, attempts_max integer DEFAULT NULL, tenant text DEFAULT NULL, id uuid DEFAULT NULL)
+RETURNS bigint LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  version bigint;
+BEGIN
+  version := {schema}.try_append(
+    coalesce(tenant, nullif(current_setting('waybill.tenant', true), ''), 'default'), aggregate_type, aggregate_id, expected,
+    ARRAY[coalesce(id, {schema}.new_id())], ARRAY[topic], ARRAY[type], ARRAY[key], ARRAY[payload], ARRAY[payload_bytes],
+    ARRAY[content_type], ARRAY[metadata], ARRAY[headers], ARRAY[routing_key], ARRAY[schema_id], ARRAY[schema_version],
+    ARRAY[occurred_at], ARRAY[not_before], ARRAY[expires_at], ARRAY[attempts_max]);
+  IF version < 0 THEN
+    RAISE SQLSTATE 'WB409' USING
+      MESSAGE = format('stream %s/%s is at version %s, not %s', aggregate_type, aggregate_id, -1 - version, expected),
+      DETAIL = (-1 - version)::text;
+  END IF;
+  RETURN version;
+END $$;
