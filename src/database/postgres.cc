@@ -67,6 +67,8 @@ std::string run_sql(int server_version) {
                      server_version >= 150000 ? "pg_stat_get_bgwriter_stat_reset_time" : "pg_postmaster_start_time");
 }
 
+constexpr std::string_view number_sql = "SELECT pg_catalog.pg_current_xact_id_if_assigned()";
+
 class PostgresConnection final : public Connection {
  public:
   explicit PostgresConnection(PGconn* borrowed) : raw_(borrowed) {}
@@ -163,7 +165,7 @@ class PostgresConnection final : public Connection {
   // In one round trip, but not one piece: the number is on its way back while the server waits for its disk.
   void ask_and_commit(End& end) {
     const std::string ask =
-        fmt::format("SELECT pg_catalog.pg_current_xact_id_if_assigned(), {}", run_sql(PQserverVersion(raw_)));
+        run_.empty() ? fmt::format("{}, {}", number_sql, run_sql(PQserverVersion(raw_))) : std::string(number_sql);
     bool sent = PQenterPipelineMode(raw_) == 1;
     for (const char* sql : {ask.c_str(), "COMMIT"})
       sent = sent && PQsendQueryParams(raw_, sql, 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
@@ -175,7 +177,7 @@ class PostgresConnection final : public Connection {
         ++answered;
       } else if (result && !std::exchange(asked, true) && succeeded(result)) {
         end.number = value_of(result, 0);
-        run_ = value_of(result, 1);
+        if (run_.empty()) run_ = value_of(result, 1);
       } else if (result) {
         end.answer = std::move(result);
       }

@@ -79,6 +79,16 @@ EventId first_id(Connection& connection, const Event& event, const std::string& 
   return *id;
 }
 
+// In a transaction on PostgreSQL it also tells the transaction's number, which names no column: whoever may only insert
+// may ask for it.
+Rows insert(Connection& connection, const Statement& statement) {
+  if (connection.dialect() != Dialect::postgresql || !connection.in_transaction())
+    return connection.execute(statement.sql, statement.parameters);
+  Rows rows = connection.execute(statement.sql + " RETURNING pg_catalog.pg_current_xact_id()", statement.parameters);
+  if (!rows.empty()) connection.note_transaction(rows.text(0, 0));
+  return rows;
+}
+
 std::vector<EventId> enqueue_at_once(Connection& connection, std::span<const Event> events,
                                      const EnqueueOptions& options) {
   std::vector<EventId> ids;
@@ -111,7 +121,7 @@ std::vector<EventId> enqueue_in_turn(Connection& connection, std::span<const Eve
 EventId enqueue(Connection& connection, const Event& event, const EnqueueOptions& options) {
   const Statement statement = enqueue_statement(event, connection.dialect(), options.schema);
   if (options.serialize && connection.dialect() == Dialect::postgresql) lock_keys(connection, std::span(&event, 1));
-  const Rows rows = connection.execute(statement.sql, statement.parameters);
+  const Rows rows = insert(connection, statement);
   return rows.affected() == 1 ? statement.id : first_id(connection, event, options.schema);
 }
 

@@ -29,6 +29,10 @@ TEST_F(RightsTest, EnqueueMayWriteTheContractsColumnsAndNothingElse) {
   const EventId id = enqueue(user.raw(), event, {.serialize = true});
   EXPECT_EQ(id, enqueue(user.raw(), event));
   EXPECT_EQ(id, enqueue(user.raw(), std::vector{event, make_event("b")}).at(0));
+  with_retries(*borrow(user.raw()), [&](Connection& line) {
+    EXPECT_EQ(id, enqueue(line, event));
+    enqueue(line, make_event("c"));
+  });
   EXPECT_EQ(36U, user("SELECT waybill.enqueue('t', '1', key => 'k', serialize => true)").size());
   EXPECT_EQ("", user.refusal("INSERT INTO waybill.event (topic, payload) VALUES ('t', '1')"));
   for (const char* column : {"seq", "xid", "slot", "shard", "octets", "created_at", "woke"})

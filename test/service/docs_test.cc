@@ -30,7 +30,8 @@ namespace {
 class DocsTest : public DatabaseTest {
  protected:
   DocsTest() {
-    db->script("CREATE TABLE queue (id text PRIMARY KEY, waiting bigint NOT NULL); INSERT INTO queue VALUES ('q-1', 0)");
+    db->script(
+        "CREATE TABLE queue (id text PRIMARY KEY, waiting bigint NOT NULL); INSERT INTO queue VALUES ('q-1', 0)");
   }
 };
 
@@ -58,8 +59,11 @@ TEST_P(DocsTest, TheLibrarysExample) {
   EXPECT_EQ(2U, load<clinic::WaitingQueue>(*db, events, stream)->size());
 }
 
-TEST_P(DocsTest, TheReadmesExample) {
-  if (sqlite()) GTEST_SKIP() << "it is on a PGconn";
+// It is on a PGconn.
+class ReadmeTest : public DocsTest {};
+INSTANTIATE_TEST_SUITE_P(Databases, ReadmeTest, testing::Values("postgres", "pooled"), database_name);
+
+TEST_P(ReadmeTest, ItsExample) {
   const std::unique_ptr<PGconn, decltype(&PQfinish)> raw(PQconnectdb(url.c_str()), &PQfinish);
   for (int i = 0; i < 2; ++i) readme(raw.get(), "q-1", "v-7", R"({"visit":"v-7"})");
   EXPECT_EQ("2", value("SELECT waiting FROM queue"));
