@@ -45,9 +45,9 @@ class PqxxAdapter : public Connection {
     return rows_of(transaction.exec_params(std::string(sql), pqxx::prepare::make_dynamic_params(values)));
   }
 
-  // What `work` throws of libpqxx's, as an Error.
+  // What `work` throws of libpqxx's, as an Error. `if_lost`: what to do if the connection was lost.
   template <typename Work>
-  static auto translated(const Work& work) {
+  static auto translated(Remedy if_lost, const Work& work) {
     try {
       return work();
     } catch (const pqxx::serialization_failure& failure) {
@@ -59,7 +59,7 @@ class PqxxAdapter : public Connection {
     } catch (const pqxx::in_doubt_error& failure) {
       throw Error(Remedy::unknown, failure.what());
     } catch (const pqxx::broken_connection& failure) {
-      throw Error(Remedy::retry, failure.what());
+      throw Error(if_lost, failure.what());
     }
   }
 
@@ -92,48 +92,63 @@ class PqxxAdapter : public Connection {
 
 // A connection without a transaction of libpqxx's: ours are begun and ended by statements.
 class PqxxConnection final : public PqxxAdapter {
+  // libpqxx opens connections again by itself, and would go on without the transaction that was lost with one.
+  enum class State { none, open, lost };
+
+  template <typename Work>
+  auto directly(const Work& work) {
+    if (state_ == State::lost)
+      throw Error(Remedy::retry, "libpqxx: the connection was lost, and the transaction with it");
+    const Remedy if_lost = state_ == State::none && usable() ? Remedy::unknown : Remedy::retry;
+    try {
+      return translated(if_lost, [&] {
+        pqxx::nontransaction direct(connection_);
+        return work(direct);
+      });
+    } catch (const Error&) {
+      if (!usable() && state_ == State::open) state_ = State::lost;
+      throw;
+    }
+  }
+
  public:
   explicit PqxxConnection(pqxx::connection& connection) : connection_(connection) {}
 
   Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
-    return translated([&] {
-      pqxx::nontransaction direct(connection_);
-      return execute_in(direct, sql, parameters);
-    });
+    return directly([&](pqxx::transaction_base& direct) { return execute_in(direct, sql, parameters); });
   }
   void script(const std::string& sql) override {
-    translated([&] {
-      pqxx::nontransaction direct(connection_);
-      direct.exec(sql);
-    });
-    if (sql.starts_with("BEGIN")) open_ = true;
-    if (sql.starts_with("ROLLBACK") && !sql.starts_with("ROLLBACK TO")) open_ = false;
+    const bool rolls_back = sql.starts_with("ROLLBACK") && !sql.starts_with("ROLLBACK TO");
+    if (!rolls_back || state_ != State::lost) directly([&](pqxx::transaction_base& direct) { direct.exec(sql); });
+    if (sql.starts_with("BEGIN")) state_ = State::open;
+    if (rolls_back) state_ = State::none;
   }
-  bool in_transaction() const override { return open_; }
+  bool in_transaction() const override { return state_ != State::none; }
   bool usable() const override { return connection_.is_open(); }
 
   // A lost answer is not found out: Error(unknown).
   void commit() override {
-    open_ = false;
     try {
       // The server takes the COMMIT of a failed transaction for a ROLLBACK, which is no error to it. To ask is one.
       execute("SELECT 1", {});
     } catch (const Error&) {
-      if (usable()) script("ROLLBACK");
+      script("ROLLBACK");
       throw;
     }
     try {
       script("COMMIT");
+      state_ = State::none;
     } catch (const Error& error) {
-      if (usable()) throw;
+      const bool lost = std::exchange(state_, State::none) == State::lost;
+      if (!lost) throw;
       throw Error(Remedy::unknown,
-                  std::string(error.what()) + ": the connection was lost during COMMIT; it may have " + "taken effect");
+                  std::string(error.what()) + ": the connection was lost during COMMIT; it may have taken effect");
     }
   }
 
  private:
   pqxx::connection& connection_;
-  bool open_ = false;
+  State state_ = State::none;
 };
 
 // A transaction that libpqxx has begun and that its owner ends.
@@ -142,10 +157,10 @@ class PqxxTransaction final : public PqxxAdapter {
   explicit PqxxTransaction(pqxx::transaction_base& transaction) : transaction_(transaction) {}
 
   Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
-    return translated([&] { return execute_in(transaction_, sql, parameters); });
+    return translated(Remedy::retry, [&] { return execute_in(transaction_, sql, parameters); });
   }
   void script(const std::string& sql) override {
-    translated([&] { transaction_.exec(sql); });
+    translated(Remedy::retry, [&] { transaction_.exec(sql); });
   }
   bool in_transaction() const override { return true; }
   bool usable() const override { return transaction_.conn().is_open(); }

@@ -27,6 +27,18 @@ std::string_view begin_sql(Dialect dialect, Isolation isolation) {
   return "BEGIN ISOLATION LEVEL READ COMMITTED";
 }
 
+// A connection may have been lost while nobody used it, which is noticed now: nothing has begun, so it is opened again.
+void begin(Connection& connection, const std::string& sql) {
+  if (!connection.usable()) connection.reopen();
+  try {
+    connection.script(sql);
+  } catch (const Error&) {
+    if (connection.usable()) throw;
+    connection.reopen();
+    connection.script(sql);
+  }
+}
+
 }  // namespace
 
 Rows::Rows(std::size_t columns, std::vector<std::optional<std::string>> values, std::int64_t affected)
@@ -63,11 +75,10 @@ void throw_refusal(std::string_view who, std::string_view sqlstate, std::string_
 }
 
 Transaction::Transaction(Connection& connection, const TransactionOptions& options) : connection_(connection) {
-  if (!connection.usable()) connection.reopen();
   if (connection.in_transaction())
     throw Error(Remedy::fix_input, "database: a transaction is open on this connection already; end it first");
   connection.note_transaction({});
-  connection.script(std::string(begin_sql(connection.dialect(), options.isolation)));
+  begin(connection, std::string(begin_sql(connection.dialect(), options.isolation)));
   if (options.tenant.empty() || connection.dialect() != Dialect::postgresql) return;
   try {
     connection.run("SELECT pg_catalog.set_config('waybill.tenant', $1, true)", options.tenant);
@@ -80,7 +91,7 @@ Transaction::Transaction(Connection& connection, const TransactionOptions& optio
 Transaction::~Transaction() {
   try {
     rollback();
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // The connection is lost, and with it the transaction.
   }
 }
@@ -93,7 +104,7 @@ void Transaction::commit() {
 
 void Transaction::rollback() {
   if (!std::exchange(open_, false)) return;
-  if (connection_.usable() && connection_.in_transaction()) connection_.script("ROLLBACK");
+  if (connection_.in_transaction()) connection_.script("ROLLBACK");
 }
 
 void detail::wait_before_attempt(int attempt) {

@@ -103,14 +103,14 @@ class PostgresConnection final : public Connection {
       lengths.push_back(parameter.value ? static_cast<int>(parameter.value->size()) : 0);
       formats.push_back(parameter.bytes ? 1 : 0);
     }
-    const bool by_itself = !in_transaction();
+    const bool by_itself = runs_by_itself();
     return rows_of(checked(PQexecParams(raw_, std::string(sql).c_str(), static_cast<int>(values.size()), nullptr,
                                         values.data(), lengths.data(), formats.data(), 0),
                            by_itself));
   }
 
   void script(const std::string& sql) override {
-    const bool by_itself = !in_transaction();
+    const bool by_itself = runs_by_itself();
     checked(PQexec(raw_, sql.c_str()), by_itself);
   }
 
@@ -135,6 +135,9 @@ class PostgresConnection final : public Connection {
     Result answer{nullptr, &PQclear};     // to COMMIT; nothing if there was none
     std::optional<std::string> number{};  // Of the transaction; empty: it has written nothing.
   };
+
+  // If its answer is lost it may have taken effect. Through a connection that is lost already nothing is sent.
+  bool runs_by_itself() const { return usable() && !in_transaction(); }
 
   Result checked(PGresult* raw_result, bool by_itself) const {
     Result result(raw_result, &PQclear);

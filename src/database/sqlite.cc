@@ -70,7 +70,11 @@ class SqliteConnection final : public Connection {
   void reopen() override {}
 
   Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
-    const Prepared prepared = prepare(sql);
+    std::string_view rest = sql;
+    const Prepared prepared = prepare_next(rest);
+    if (!prepared) throw Error(Remedy::fix_input, "sqlite: the statement is empty");
+    if (prepare_next(rest))
+      throw Error(Remedy::fix_input, "sqlite: these are several statements: run them as a script");
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const int index = index_of(prepared.get(), i + 1);
       if (index == 0) throw Error(Remedy::fix_input, fmt::format("sqlite: the statement has no parameter ${}", i + 1));
@@ -95,10 +99,12 @@ class SqliteConnection final : public Connection {
   void commit() override { script("COMMIT"); }
 
  private:
-  Prepared prepare(std::string_view sql) const {
+  // The first statement, which is taken off `sql`; none if there is nothing but blanks and comments.
+  Prepared prepare_next(std::string_view& sql) const {
     sqlite3_stmt* raw = nullptr;
-    if (sqlite3_prepare_v2(raw_, sql.data(), static_cast<int>(sql.size()), &raw, nullptr) != SQLITE_OK) fail(raw_);
-    if (!raw) throw Error(Remedy::fix_input, "sqlite: the statement is empty");
+    const char* rest = nullptr;
+    if (sqlite3_prepare_v2(raw_, sql.data(), static_cast<int>(sql.size()), &raw, &rest) != SQLITE_OK) fail(raw_);
+    if (rest) sql.remove_prefix(static_cast<std::size_t>(rest - sql.data()));
     return {raw, &sqlite3_finalize};
   }
 

@@ -55,6 +55,8 @@ TEST_F(SqliteTest, ParametersGoByTheirNumbersAndKeepTheirKinds) {
   EXPECT_THROW(rows.integer(0, 0), Error);
   EXPECT_THROW(lent->run("SELECT $1", 1, 2), Error) << "there is no second parameter";
   EXPECT_THROW(lent->run(""), Error);
+  EXPECT_THROW(lent->run("SELECT 1; DELETE FROM room"), Error) << "half of it would not be run, and nobody told";
+  EXPECT_EQ(1U, lent->run("SELECT 1; -- that is all\n").size());
 }
 
 TEST_F(SqliteTest, ATransactionThatIsNotCommittedIsRolledBack) {

@@ -105,6 +105,27 @@ TEST_F(LostAnswerTest, WithItsNumberItIsFoundOut) {
   EXPECT_EQ(1, db->run("SELECT count(*) FROM t").integer(0, 0)) << "the connection was opened again";
 }
 
+// The connection was lost while nobody used it; that is noticed by the first who does.
+TEST_F(LostAnswerTest, BeforeItsBeginningATransactionHasNothingToLose) {
+  const auto db = through_proxy();
+  proxy.reset();
+  with_retries(*db, [](Connection& line) { line.run("INSERT INTO t VALUES (1)"); });
+  EXPECT_EQ(1, count());
+
+  const auto by_itself = [&]() -> std::optional<Remedy> {
+    try {
+      db->run("INSERT INTO t VALUES (2)");
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.remedy();
+    }
+  };
+  proxy.reset();
+  EXPECT_EQ(Remedy::unknown, by_itself());
+  EXPECT_EQ(Remedy::retry, by_itself()) << "nothing is sent any more";
+  EXPECT_EQ(1, count());
+}
+
 TEST_F(LostAnswerTest, AServerThatDoesNotComeBackLeavesItUnknown) {
   const auto db = through_proxy();
   Transaction transaction(*db);

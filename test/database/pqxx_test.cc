@@ -1,5 +1,7 @@
 #include "waybill/pqxx.h"
 
+#include <thread>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -68,6 +70,26 @@ TEST_F(PqxxTest, OurTransactionsRunOnItsConnection) {
   with_retries(*db, [](Connection& line) { line.run("INSERT INTO room (id) VALUES ($1)", "b"); });
   pqxx::work work(connection);
   EXPECT_EQ(1, work.exec1("SELECT count(*) FROM room")[0].as<int>());
+}
+
+// libpqxx opens a connection again by itself.
+TEST_F(PqxxTest, NothingGoesOnWithoutTheTransactionThatWasLost) {
+  const auto other = connect(url);
+  const std::string others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
+  {
+    Transaction transaction(*db);
+    db->run("INSERT INTO room (id) VALUES ('a')");
+    other->run("SELECT pg_terminate_backend(pid) " + others);
+    while (other->run("SELECT count(*) " + others).integer(0, 0) > 0) std::this_thread::yield();
+    EXPECT_THROW(db->run("INSERT INTO room (id) VALUES ('b')"), Error);
+    connection.disconnect();  // Then libpqxx opens it again when it is used.
+    pqxx::nontransaction(connection).exec("SELECT 1");
+    EXPECT_THROW(db->run("INSERT INTO room (id) VALUES ('c')"), Error);
+    EXPECT_THROW(transaction.commit(), Error);
+  }
+  EXPECT_EQ(0, count("room"));
+  with_retries(*db, [](Connection& line) { line.run("INSERT INTO room (id) VALUES ('d')"); });
+  EXPECT_EQ(1, count("room"));
 }
 
 TEST_F(PqxxTest, ACollisionIsBegunAgain) {
