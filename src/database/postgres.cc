@@ -2,7 +2,6 @@
 #include <chrono>
 #include <memory>
 #include <optional>
-#include <thread>
 #include <utility>
 
 #include <fmt/format.h>
@@ -13,6 +12,7 @@
 
 #include "database/connections.h"
 #include "database/database_error.h"
+#include "database/postgres_fate.h"
 #include "database/postgres_open.h"
 
 namespace waybill {
@@ -24,6 +24,8 @@ using Result = std::unique_ptr<PGresult, decltype(&PQclear)>;
 
 // How long we try to find out what became of a transaction.
 constexpr auto patience = 10s;
+// How long the server's run is taken for what it was: behind a pooler, a connection outlives a crash of the server.
+constexpr auto run_holds = 1min;
 
 bool succeeded(const Result& result) {
   const ExecStatusType status = PQresultStatus(result.get());
@@ -32,6 +34,12 @@ bool succeeded(const Result& result) {
 
 bool is_commit(const Result& result) {
   return result && std::string_view(PQcmdStatus(result.get())) == "COMMIT";
+}
+
+// Or goes back to a savepoint; or has begun another, AND CHAIN.
+bool ends_transaction(const Result& result) {
+  const std::string_view command = PQcmdStatus(result.get());
+  return command == "COMMIT" || command == "ROLLBACK";
 }
 
 std::string value_of(const Result& result, int column) {
@@ -56,15 +64,6 @@ Rows rows_of(const Result& result) {
   std::int64_t affected = 0;
   std::from_chars(count.data(), count.data() + count.size(), affected);
   return {static_cast<std::size_t>(columns), std::move(values), affected};
-}
-
-// Which run of which server this is. After a crash transaction numbers that never reached the disk are given out again,
-// and on another server they mean something else: what a number's transaction became is to be believed only from the
-// same run. A crash resets the statistics. (Before 15 it takes a while to ask for them: there a crash from which the
-// server has recovered without being started anew is not noticed.)
-std::string run_sql(int server_version) {
-  return fmt::format("pg_catalog.date_part('epoch', pg_catalog.{}())::text",
-                     server_version >= 150000 ? "pg_stat_get_bgwriter_stat_reset_time" : "pg_postmaster_start_time");
 }
 
 constexpr std::string_view number_sql = "SELECT pg_catalog.pg_current_xact_id_if_assigned()";
@@ -104,12 +103,16 @@ class PostgresConnection final : public Connection {
       formats.push_back(parameter.bytes ? 1 : 0);
     }
     const bool by_itself = runs_by_itself();
-    return rows_of(checked(PQexecParams(raw_, std::string(sql).c_str(), static_cast<int>(values.size()), nullptr,
-                                        values.data(), lengths.data(), formats.data(), 0),
-                           by_itself));
+    if (by_itself) transaction_.clear();
+    const Result result = checked(PQexecParams(raw_, std::string(sql).c_str(), static_cast<int>(values.size()), nullptr,
+                                               values.data(), lengths.data(), formats.data(), 0),
+                                  by_itself);
+    if (ends_transaction(result)) transaction_.clear();
+    return rows_of(result);
   }
 
   void script(const std::string& sql) override {
+    transaction_.clear();  // It may end the transaction, and begin another.
     const bool by_itself = runs_by_itself();
     checked(PQexec(raw_, sql.c_str()), by_itself);
   }
@@ -124,7 +127,7 @@ class PostgresConnection final : public Connection {
     if (!usable()) return find_out(end);
     if (end.answer && !succeeded(end.answer)) fail(end.answer.get());
     // The server takes the COMMIT of a failed transaction for a ROLLBACK, which is no error to it.
-    Result(PQexec(raw_, "ROLLBACK"), &PQclear);
+    PQclear(PQexec(raw_, "ROLLBACK"));
     throw Error(Remedy::fix_input,
                 "postgresql: a statement of the transaction has failed: it was rolled back, nothing was written");
   }
@@ -133,7 +136,7 @@ class PostgresConnection final : public Connection {
   // What is known about the end of a transaction.
   struct End {
     Result answer{nullptr, &PQclear};     // to COMMIT; nothing if there was none
-    std::optional<std::string> number{};  // Of the transaction; empty: it has written nothing.
+    std::optional<std::string> number{};  // Of the transaction; empty: it has none, having written nothing.
   };
 
   // If its answer is lost it may have taken effect. Through a connection that is lost already nothing is sent.
@@ -157,7 +160,7 @@ class PostgresConnection final : public Connection {
 
   End end_transaction() {
     End end{.number = transaction_.empty() ? std::nullopt : std::optional(std::exchange(transaction_, {}))};
-    if (end.number && !run_.empty()) {
+    if (end.number && !run_.empty() && std::chrono::steady_clock::now() - run_learnt_ < run_holds) {
       end.answer.reset(PQexec(raw_, "COMMIT"));
     } else {
       ask_and_commit(end);
@@ -167,8 +170,7 @@ class PostgresConnection final : public Connection {
 
   // In one round trip, but not one piece: the number is on its way back while the server waits for its disk.
   void ask_and_commit(End& end) {
-    const std::string ask =
-        run_.empty() ? fmt::format("{}, {}", number_sql, run_sql(PQserverVersion(raw_))) : std::string(number_sql);
+    const std::string ask = fmt::format("{}, {}", number_sql, run_sql(PQserverVersion(raw_)));
     bool sent = PQenterPipelineMode(raw_) == 1;
     for (const char* sql : {ask.c_str(), "COMMIT"})
       sent = sent && PQsendQueryParams(raw_, sql, 0, nullptr, nullptr, nullptr, nullptr, 0) == 1 &&
@@ -180,7 +182,8 @@ class PostgresConnection final : public Connection {
         ++answered;
       } else if (result && !std::exchange(asked, true) && succeeded(result)) {
         end.number = value_of(result, 0);
-        if (run_.empty()) run_ = value_of(result, 1);
+        run_ = value_of(result, 1);
+        run_learnt_ = std::chrono::steady_clock::now();
       } else if (result) {
         end.answer = std::move(result);
       }
@@ -192,46 +195,28 @@ class PostgresConnection final : public Connection {
   void find_out(const End& end) const {
     const std::string lost = "postgresql: the connection was lost during COMMIT";
     if (!end.number || run_.empty()) throw Error(Remedy::unknown, lost + "; it may have taken effect");
-    if (end.number->empty()) return;  // It has written nothing.
-    const std::string status = status_of(*end.number);
-    if (status == "committed") return;
-    if (status == "aborted") throw Error(Remedy::retry, lost + ", and the transaction was rolled back");
-    throw Error(Remedy::unknown,
-                fmt::format("{}, and the server {}; it may have taken effect", lost,
-                            status.empty() ? "does not answer" : "does not know what became of the transaction"));
-  }
-
-  // "committed", "aborted", "in progress"; "lost": it can be found out no more; empty: no answer in time.
-  std::string status_of(const std::string& number) const {
-    const auto deadline = std::chrono::steady_clock::now() + patience;
-    std::string status;
-    while ((status.empty() || status == "in progress") && std::chrono::steady_clock::now() < deadline) {
-      try {
-        const PgHandle other = open_beside(raw_);
-        status = status_there(other.get(), number);
-      } catch (const Error&) {
-        status.clear();
-      }
-      std::this_thread::sleep_for(status.empty() || status == "in progress" ? 50ms : 0ms);
+    if (end.number->empty())
+      throw Error(Remedy::unknown, lost +
+                                       "; the transaction has written nothing here, but what it does at its end, such "
+                                       "as NOTIFY, may have taken effect");
+    switch (fate_of(*end.number, run_, raw_, std::chrono::steady_clock::now() + patience)) {
+      case Fate::committed:
+        return;
+      case Fate::rolled_back:
+        throw Error(Remedy::retry, lost + ", and the transaction was rolled back");
+      case Fate::forgotten:
+        throw Error(Remedy::unknown,
+                    lost + ", and the server cannot tell what became of the transaction; it may have taken effect");
+      case Fate::unheard:
+        throw Error(Remedy::unknown, lost + ", and the server does not answer; it may have taken effect");
     }
-    return status;
-  }
-
-  std::string status_there(PGconn* other, const std::string& number) const {
-    const std::string sql = fmt::format(
-        "SELECT CASE WHEN {} = $2 THEN coalesce(pg_catalog.pg_xact_status($1::pg_catalog.xid8), 'lost') ELSE 'lost' "
-        "END",
-        run_sql(PQserverVersion(other)));
-    const std::array<const char*, 2> values{number.c_str(), run_.c_str()};
-    const Result result(PQexecParams(other, sql.c_str(), 2, nullptr, values.data(), nullptr, nullptr, 0), &PQclear);
-    if (succeeded(result)) return value_of(result, 0);
-    return PQstatus(other) == CONNECTION_OK ? "lost" : "";  // A number that was never given out is an error.
   }
 
   const std::string url_;  // Empty: it was lent.
   PgHandle own_;
   PGconn* raw_;
   std::string run_;  // of the server, as soon as it is known
+  std::chrono::steady_clock::time_point run_learnt_{};
 };
 
 }  // namespace

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <string_view>
 #include <vector>
 
 #include <fmt/format.h>
 #include <libpq-fe.h>
+#include <poll.h>
 
 #include "waybill/error.h"
 
@@ -103,7 +105,17 @@ PgHandle open_postgres(const std::string& url, const std::string& application_na
   return checked(PQconnectdbParams(names.data(), values.data(), 1));
 }
 
-PgHandle open_beside(pg_conn* other) {
+bool wait_for(pg_conn* connection, short events, std::chrono::steady_clock::time_point deadline) {
+  pollfd socket{.fd = PQsocket(connection), .events = events, .revents = 0};
+  while (true) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - std::chrono::steady_clock::now());
+    if (left.count() <= 0) return false;
+    const int ready = ::poll(&socket, 1, static_cast<int>(left.count()));
+    if (ready > 0 || (ready < 0 && errno != EINTR)) return true;
+  }
+}
+
+PgHandle open_beside(pg_conn* other, std::chrono::steady_clock::time_point deadline) {
   const UrlOptions options(PQconninfo(other), &PQconninfoFree);
   std::vector<const char*> names;
   std::vector<const char*> values;
@@ -114,7 +126,15 @@ PgHandle open_beside(pg_conn* other) {
   }
   names.push_back(nullptr);
   values.push_back(nullptr);
-  return checked(PQconnectdbParams(names.data(), values.data(), 0));
+  PGconn* raw = PQconnectStartParams(names.data(), values.data(), 0);
+  PgHandle connection(raw);
+  PostgresPollingStatusType next = PQstatus(raw) == CONNECTION_BAD ? PGRES_POLLING_FAILED : PGRES_POLLING_WRITING;
+  while (next == PGRES_POLLING_READING || next == PGRES_POLLING_WRITING) {
+    if (!wait_for(raw, next == PGRES_POLLING_READING ? POLLIN : POLLOUT, deadline))
+      throw Error(Remedy::retry, "postgresql: the server did not answer in time");
+    next = PQconnectPoll(raw);
+  }
+  return checked(connection.release());
 }
 
 std::string describe_postgres(const std::string& url) {

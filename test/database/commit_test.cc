@@ -1,12 +1,17 @@
 // The answer to COMMIT is lost. Was it committed?
 
+#include <functional>
 #include <future>
+#include <stdexcept>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <libpq-fe.h>
+#include <signal.h>
 
 #include "waybill/database.h"
 
+#include "database/postgres_fate.h"
 #include "support/tcp_proxy.h"
 #include "support/tmp_postgres.h"
 
@@ -14,6 +19,15 @@ namespace waybill {
 namespace {
 
 using namespace std::chrono_literals;
+
+// Waits for it, for as long as it may take on a busy machine.
+void await(const std::function<bool()>& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() > deadline) throw std::runtime_error("it has not come true in a minute");
+    std::this_thread::sleep_for(5ms);
+  }
+}
 
 class LostAnswerTest : public testing::Test {
  protected:
@@ -27,19 +41,22 @@ class LostAnswerTest : public testing::Test {
         "wait()");
   }
 
-  std::unique_ptr<Connection> through_proxy() const {
-    return connect("postgresql://postgres@127.0.0.1:" + std::to_string(proxy.port()) + url.substr(url.rfind('/')));
+  std::string url_through(const TcpProxy& network) const {
+    return "postgresql://postgres@127.0.0.1:" + std::to_string(network.port()) + url.substr(url.rfind('/'));
   }
+  std::unique_ptr<Connection> through_proxy() const { return connect(url_through(proxy)); }
 
-  // Waits until a COMMIT is being carried out; the process that does it.
-  std::int64_t committing() {
-    while (true) {
-      const Rows rows = watcher->run(
-          "SELECT pid FROM pg_stat_activity WHERE query LIKE 'COMMIT%' AND state = 'active' AND wait_event = "
-          "'PgSleep'");
-      if (!rows.empty()) return rows.integer(0, 0);
-      std::this_thread::sleep_for(5ms);
-    }
+  // Waits until so many COMMITs are being carried out.
+  void await_committing(int count = 1) {
+    await([&] { return watcher->run("SELECT count(*) " + committing).integer(0, 0) == count; });
+  }
+  void end_committing() { watcher->run("SELECT pg_terminate_backend(pid) " + committing); }
+
+  // Without an answer, which the connection waits for: the number is known.
+  std::string number_of_insert(Connection& line) {
+    const std::string number = line.run("INSERT INTO t VALUES (1) RETURNING pg_current_xact_id()").text(0, 0);
+    line.note_transaction(number);
+    return number;
   }
 
   std::int64_t count() { return watcher->run("SELECT count(*) FROM t").integer(0, 0); }
@@ -53,6 +70,9 @@ class LostAnswerTest : public testing::Test {
     }
   }
 
+  const std::string committing =
+      "FROM pg_stat_activity WHERE query LIKE 'COMMIT%' AND state = 'active' AND wait_event = 'PgSleep' AND datname = "
+      "current_database()";
   TmpPostgres& server;
   const std::string url = server.fresh_database();
   TcpProxy proxy{static_cast<std::uint16_t>(server.port())};
@@ -64,7 +84,7 @@ TEST_F(LostAnswerTest, WhatWasCommittedIsCommitted) {
   Transaction transaction(*db);
   db->run("INSERT INTO t VALUES (1, 1.5)");
   auto commit = std::async(std::launch::async, [&] { return outcome(transaction); });
-  committing();
+  await_committing();
   proxy.reset();  // The server goes on with it: "in progress" for a while.
   EXPECT_EQ(std::nullopt, commit.get());
   EXPECT_EQ(1, count());
@@ -75,7 +95,8 @@ TEST_F(LostAnswerTest, WhatWasRolledBackMayBeTriedAgain) {
   Transaction transaction(*db);
   db->run("INSERT INTO t VALUES (1, 60)");
   auto commit = std::async(std::launch::async, [&] { return outcome(transaction); });
-  watcher->run("SELECT pg_terminate_backend($1)", committing());
+  await_committing();
+  end_committing();
   EXPECT_EQ(Remedy::retry, commit.get());
   EXPECT_EQ(0, count());
 }
@@ -87,6 +108,8 @@ TEST_F(LostAnswerTest, WithoutItsNumberItStaysUnknown) {
   db->run("INSERT INTO t VALUES (1)");
   proxy.cut_after(0, Direction::to_client);
   EXPECT_EQ(Remedy::unknown, outcome(transaction));
+  EXPECT_FALSE(transaction.open());
+  EXPECT_EQ(Remedy::fix_input, outcome(transaction)) << "to try again tells nothing new";
 }
 
 // A statement had told the number: then nothing but the server's answer can be lost.
@@ -95,10 +118,10 @@ TEST_F(LostAnswerTest, WithItsNumberItIsFoundOut) {
   Transaction first(*db);
   first.commit();
   Transaction transaction(*db);
-  db->note_transaction(db->run("INSERT INTO t VALUES (1) RETURNING pg_current_xact_id()").text(0, 0));
+  number_of_insert(*db);
   proxy.cut_after(0, Direction::to_client);
   auto commit = std::async(std::launch::async, [&] { return outcome(transaction); });
-  while (count() == 0) std::this_thread::sleep_for(5ms);
+  await([&] { return count() == 1; });
   proxy.pass();
   EXPECT_EQ(std::nullopt, commit.get());
   Transaction next(*db);
@@ -126,19 +149,84 @@ TEST_F(LostAnswerTest, BeforeItsBeginningATransactionHasNothingToLose) {
   EXPECT_EQ(1, count());
 }
 
-TEST_F(LostAnswerTest, AServerThatDoesNotComeBackLeavesItUnknown) {
-  const auto db = through_proxy();
-  Transaction transaction(*db);
-  db->run("INSERT INTO t VALUES (1, 0.5)");
-  auto commit = std::async(std::launch::async, [&] { return outcome(transaction); });
-  committing();
-  proxy.refuse();
-  EXPECT_EQ(Remedy::unknown, commit.get());
+// A transaction without a number has written nothing. But a NOTIFY has its effect at COMMIT, and only there.
+TEST_F(LostAnswerTest, WhatIsDoneAtCommitAloneLeavesItUnknown) {
+  bool committed = false;
+  for (std::size_t bytes = 0; !committed; bytes += 16) {
+    ASSERT_LT(bytes, 1'000U);
+    proxy.pass();
+    const auto db = through_proxy();
+    Transaction transaction(*db);
+    db->run("SELECT pg_notify('news', '')");
+    proxy.cut_after(bytes, Direction::to_client);
+    const auto result = outcome(transaction);
+    committed = result == std::nullopt;
+    if (committed) {
+      EXPECT_TRUE(db->usable()) << "not all of the answer has come, but " << bytes << " bytes";
+    } else {
+      EXPECT_EQ(Remedy::unknown, result);
+    }
+  }
 }
 
-class CrashTest : public LostAnswerTest {
+// One is gone, the other accepts connections and then says nothing.
+TEST_F(LostAnswerTest, AServerThatDoesNotComeBackLeavesItUnknown) {
+  TcpProxy silence(static_cast<std::uint16_t>(server.port()));
+  const std::unique_ptr<PGconn, decltype(&PQfinish)> raw(PQconnectdb(url_through(silence).c_str()), &PQfinish);
+  const std::unique_ptr<Connection> own = through_proxy();
+  const std::unique_ptr<Connection> lent = borrow(raw.get());
+  const auto lost = [](Connection& db) {
+    Transaction transaction(db);
+    db.run("INSERT INTO t VALUES (1, 120)");
+    return outcome(transaction);
+  };
+  auto first = std::async(std::launch::async, [&] { return lost(*own); });
+  auto second = std::async(std::launch::async, [&] { return lost(*lent); });
+  await_committing(2);
+  proxy.refuse();
+  silence.black_hole();
+  silence.reset();
+  EXPECT_EQ(Remedy::unknown, first.get());
+  EXPECT_EQ(Remedy::unknown, second.get());
+  end_committing();
+}
+
+// A number tells nothing of itself: before 15 a crash from which the server has recovered is not noticed.
+TEST_F(LostAnswerTest, BeforeVersion15ACommitMayBeAnothers) {
+  const auto fate = [&](int version, const char* end) {
+    const std::string run = watcher->run("SELECT " + run_sql(version)).text(0, 0);
+    watcher->script("BEGIN");
+    const std::string number = watcher->run("SELECT pg_current_xact_id()").text(0, 0);
+    watcher->script(end);
+    EXPECT_EQ("lost", watcher->run(fate_sql(version), number, run + '1').text(0, 0)) << "another run";
+    return watcher->run(fate_sql(version), number, run).text(0, 0);
+  };
+  EXPECT_EQ("committed", fate(150000, "COMMIT"));
+  EXPECT_EQ("lost", fate(140000, "COMMIT"));
+  for (const int version : {140000, 150000}) EXPECT_EQ("aborted", fate(version, "ROLLBACK"));
+}
+
+// The whole server, or a process of its; then it recovers without being started anew.
+class CrashTest : public LostAnswerTest, public testing::WithParamInterface<bool> {
  protected:
   CrashTest() : LostAnswerTest(crashing()) {}
+  void crash() {
+    if (GetParam()) {
+      server.crash();
+      server.start();
+    } else {
+      ASSERT_EQ(0, ::kill(static_cast<pid_t>(watcher->run("SELECT pg_backend_pid()").integer(0, 0)), SIGKILL));
+    }
+    // It has taken back what was not on disk.
+    await([&] {
+      try {
+        watcher->reopen();
+        return count() == 0;
+      } catch (const Error&) {
+        return false;
+      }
+    });
+  }
   static TmpPostgres& crashing() {
     static TmpPostgres one(true);
     return one;
@@ -147,27 +235,37 @@ class CrashTest : public LostAnswerTest {
 
 // An asynchronous commit is lost by a crash, and the transaction's number is given out again. Whoever asked by the
 // number alone would be told of another's commit.
-TEST_F(CrashTest, AnothersCommitUnderTheSameNumberIsNotOurs) {
+TEST_P(CrashTest, AnothersCommitUnderTheSameNumberIsNotOurs) {
   const auto db = through_proxy();
   Transaction first(*db);
   first.commit();
   Transaction transaction(*db);
   db->run("SET LOCAL synchronous_commit = off");
   server.stop_wal_writer();
-  const std::string number = db->run("INSERT INTO t VALUES (1) RETURNING pg_current_xact_id()").text(0, 0);
-  db->note_transaction(number);
+  const std::string number = number_of_insert(*db);
   proxy.black_hole(Direction::to_client);
   auto commit = std::async(std::launch::async, [&] { return outcome(transaction); });
-  while (count() == 0) std::this_thread::sleep_for(5ms);
-  server.crash();
-  server.start();
-  watcher->reopen();
-  ASSERT_EQ(0, count()) << "the crash has taken it back";
+  await([&] { return count() == 1; });
+  crash();
   watcher->script("DO $$ BEGIN FOR i IN 1..20 LOOP PERFORM pg_current_xact_id(); COMMIT; END LOOP; END $$");
   ASSERT_EQ("committed", watcher->run("SELECT pg_xact_status($1::xid8)", number).text(0, 0));
   proxy.reset();
   proxy.pass();
   EXPECT_EQ(Remedy::unknown, commit.get());
+}
+INSTANTIATE_TEST_SUITE_P(Crashes, CrashTest, testing::Bool(),
+                         [](const auto& whole) { return whole.param ? "server" : "process"; });
+
+// Its statistics outlive that; those of a copy of its files, too.
+TEST(Run, ThatAServerWasStartedAnewIsAnotherOne) {
+  TmpPostgres server;
+  const auto db = connect(server.fresh_database());
+  const auto run = [&] { return db->run("SELECT " + run_sql(150000)).text(0, 0); };
+  const std::string before = run();
+  EXPECT_EQ(before, run());
+  server.restart();
+  db->reopen();
+  EXPECT_NE(before, run());
 }
 
 }  // namespace
