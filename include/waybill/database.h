@@ -40,13 +40,19 @@ inline Parameter parameter(std::nullopt_t) {
 inline Parameter parameter(std::string_view text) {
   return {.value = std::string(text)};
 }
-// True is 1, which PostgreSQL's boolean takes, too.
+// True is 1, which PostgreSQL's boolean takes, too. What has a fraction's type and is too large for any integer is
+// written with an exponent, so that nobody takes it for one.
 template <typename Number>
 requires std::is_arithmetic_v<Number> Parameter parameter(Number number) {
+  constexpr auto integers_end = 0x1p63;
   std::array<char, 32> digits{};
   std::to_chars_result end{};
   if constexpr (std::same_as<Number, bool>) {
     end = std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<int>(number));
+  } else if (std::is_floating_point_v<Number> &&
+             (static_cast<double>(number) >= integers_end || static_cast<double>(number) < -integers_end)) {
+    end = std::to_chars(digits.data(), digits.data() + digits.size(), static_cast<double>(number),
+                        std::chars_format::scientific);
   } else {
     end = std::to_chars(digits.data(), digits.data() + digits.size(), number);
   }
@@ -107,10 +113,13 @@ class Connection {
   virtual Rows execute(std::string_view sql, std::span<const Parameter> parameters) = 0;
   // Runs several statements, without parameters.
   virtual void script(const std::string& sql) = 0;
-  // Is a transaction open?
+  // Is a transaction open? What was begun by Transaction is until it was ended there, also if the database has ended it
+  // by itself meanwhile: nothing runs without the transaction that it was meant for.
   virtual bool in_transaction() const = 0;
-  // Commits the one that Transaction has begun; see there.
+  // Begin and end the one of Transaction; see there. `sql` is the database's BEGIN.
+  virtual void begin(const std::string& sql) { script(sql); }
   virtual void commit() = 0;
+  virtual void rollback() { script("ROLLBACK"); }
   // Can it be used? Not after the server has gone. A connection that was opened here can then be opened again; of one
   // that was lent, reopen() throws Error.
   virtual bool usable() const = 0;
@@ -146,7 +155,8 @@ enum class Isolation { read_committed, repeatable_read, serializable };
 struct TransactionOptions {
   Isolation isolation = Isolation::read_committed;  // SQLite's is always serializable.
   // PostgreSQL: the rows of this tenant are what the transaction sees and writes, where the user's role is not that of
-  // all tenants. Empty: as the user's own setting waybill.tenant says.
+  // all tenants; and whatever the role, events are enqueued and appended for this tenant alone, who need not be named
+  // again. Empty: as the user's own setting waybill.tenant says.
   std::string tenant{};
 };
 
@@ -160,10 +170,15 @@ class Transaction {
   Transaction& operator=(const Transaction&) = delete;
   ~Transaction();
 
-  // If the server's answer was lost, it is asked on a new connection what became of the transaction, for some seconds;
-  // if it was rolled back, Error(retry). Throws Error(unknown) if that cannot be found out: it may be committed.
+  // If the server's answer was lost, it is asked on a new connection what became of the transaction, for ten seconds;
+  // if it was rolled back, Error(retry). Throws Error(unknown) if that cannot be found out: it may be committed. It
+  // cannot if the server has been started anew since, has crashed, is older than 15 and says "committed" (it may have
+  // crashed, and given the transaction's number to another); or if the transaction had written nothing here: what it
+  // does at its end, a NOTIFY or on foreign servers, leaves no trace.
+  // After an Error it has ended, too, unless open() says otherwise (SQLite: it may be tried again).
   void commit();
-  void rollback();
+  // Does not fail: what cannot be rolled back is lost with its connection.
+  void rollback() noexcept;
   // Not committed yet, nor rolled back.
   bool open() const { return open_; }
 

@@ -3,8 +3,10 @@
 #include <cstddef>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -45,25 +47,41 @@ class PqxxAdapter : public Connection {
     return rows_of(transaction.exec_params(std::string(sql), pqxx::prepare::make_dynamic_params(values)));
   }
 
-  // What `work` throws of libpqxx's, as an Error. `if_lost`: what to do if the connection was lost.
+  // What `work` throws of libpqxx's, as an Error. `if_lost`: what to do if the connection was lost. (To 6.4 what ends a
+  // transaction is no sql_error, to 7 it is.)
   template <typename Work>
-  static auto translated(Remedy if_lost, const Work& work) {
+  static std::invoke_result_t<const Work&> translated(Remedy if_lost, const Work& work) {
     try {
       return work();
     } catch (const pqxx::serialization_failure& failure) {
-      throw Collision(failure.what());
+      throw Collision("libpqxx: " + message_of(failure));
     } catch (const pqxx::deadlock_detected& failure) {
-      throw Collision(failure.what());
+      throw Collision("libpqxx: " + message_of(failure));
+    } catch (const pqxx::statement_completion_unknown& failure) {
+      throw Error(Remedy::unknown, "libpqxx: " + message_of(failure));
+    } catch (const pqxx::transaction_rollback& failure) {
+      throw Error(Remedy::retry, "libpqxx: " + message_of(failure));
     } catch (const pqxx::sql_error& refusal) {
-      throw_refusal("libpqxx", refusal.sqlstate(), refusal.what());
+      throw_refusal("libpqxx", refusal.sqlstate(), message_of(refusal));
     } catch (const pqxx::in_doubt_error& failure) {
-      throw Error(Remedy::unknown, failure.what());
-    } catch (const pqxx::broken_connection& failure) {
-      throw Error(if_lost, failure.what());
+      throw Error(Remedy::unknown, "libpqxx: " + message_of(failure));
+    } catch (const pqxx::failure& failure) {
+      throw Error(if_lost, "libpqxx: " + message_of(failure));
+    } catch (const std::logic_error& misuse) {
+      throw Error(Remedy::fix_input, "libpqxx: " + message_of(misuse));
     }
   }
 
  private:
+  // The first line, without its "ERROR:  ". The others are details, and would show the row.
+  static std::string message_of(const std::exception& failure) {
+    std::string_view message = failure.what();
+    message = message.substr(0, message.find('\n'));
+    const auto severity = message.find(":  ");
+    if (severity != std::string_view::npos) message.remove_prefix(severity + 3);
+    return std::string(message);
+  }
+
   static std::string hexadecimal_of(std::string_view bytes) {
     constexpr std::string_view digits = "0123456789abcdef";
     std::string text = "\\x";
@@ -90,27 +108,9 @@ class PqxxAdapter : public Connection {
   }
 };
 
-// A connection without a transaction of libpqxx's: ours are begun and ended by statements.
+// A connection without a transaction of libpqxx's: ours are begun and ended by statements. What a statement of the
+// caller's own has begun or ended is not noticed: libpqxx does not tell.
 class PqxxConnection final : public PqxxAdapter {
-  // libpqxx opens connections again by itself, and would go on without the transaction that was lost with one.
-  enum class State { none, open, lost };
-
-  template <typename Work>
-  auto directly(const Work& work) {
-    if (state_ == State::lost)
-      throw Error(Remedy::retry, "libpqxx: the connection was lost, and the transaction with it");
-    const Remedy if_lost = state_ == State::none && usable() ? Remedy::unknown : Remedy::retry;
-    try {
-      return translated(if_lost, [&] {
-        pqxx::nontransaction direct(connection_);
-        return work(direct);
-      });
-    } catch (const Error&) {
-      if (!usable() && state_ == State::open) state_ = State::lost;
-      throw;
-    }
-  }
-
  public:
   explicit PqxxConnection(pqxx::connection& connection) : connection_(connection) {}
 
@@ -118,21 +118,26 @@ class PqxxConnection final : public PqxxAdapter {
     return directly([&](pqxx::transaction_base& direct) { return execute_in(direct, sql, parameters); });
   }
   void script(const std::string& sql) override {
-    const bool rolls_back = sql.starts_with("ROLLBACK") && !sql.starts_with("ROLLBACK TO");
-    if (!rolls_back || state_ != State::lost) directly([&](pqxx::transaction_base& direct) { direct.exec(sql); });
-    if (sql.starts_with("BEGIN")) state_ = State::open;
-    if (rolls_back) state_ = State::none;
+    directly([&](pqxx::transaction_base& direct) { direct.exec(sql); });
   }
   bool in_transaction() const override { return state_ != State::none; }
   bool usable() const override { return connection_.is_open(); }
 
+  void begin(const std::string& sql) override {
+    script(sql);
+    state_ = State::open;
+  }
+  void rollback() override {
+    if (std::exchange(state_, State::none) == State::open) script("ROLLBACK");
+  }
   // A lost answer is not found out: Error(unknown).
   void commit() override {
+    if (state_ == State::none) throw Error(Remedy::fix_input, "libpqxx: there is no transaction to be committed");
+    // The server takes the COMMIT of a failed transaction for a ROLLBACK, which is no error to it. To ask is one.
     try {
-      // The server takes the COMMIT of a failed transaction for a ROLLBACK, which is no error to it. To ask is one.
       execute("SELECT 1", {});
     } catch (const Error&) {
-      script("ROLLBACK");
+      abandon();
       throw;
     }
     try {
@@ -147,6 +152,34 @@ class PqxxConnection final : public PqxxAdapter {
   }
 
  private:
+  // libpqxx opens a lost connection again by itself, and would go on without the transaction that was lost with it.
+  enum class State { none, open, lost };
+
+  void abandon() noexcept {
+    try {
+      rollback();
+    } catch (const Error&) {
+      // Lost with its connection.
+    }
+  }
+
+  template <typename Work>
+  std::invoke_result_t<const Work&, pqxx::transaction_base&> directly(const Work& work) {
+    if (state_ == State::open && !usable()) state_ = State::lost;
+    if (state_ == State::lost)
+      throw Error(Remedy::retry, "libpqxx: the connection was lost, and the transaction with it");
+    const Remedy if_lost = state_ == State::none && usable() ? Remedy::unknown : Remedy::retry;
+    try {
+      return translated(if_lost, [&] {
+        pqxx::nontransaction direct(connection_);
+        return work(direct);
+      });
+    } catch (const Error&) {
+      if (!usable() && state_ == State::open) state_ = State::lost;
+      throw;
+    }
+  }
+
   pqxx::connection& connection_;
   State state_ = State::none;
 };
@@ -181,5 +214,7 @@ inline std::unique_ptr<Connection> borrow(pqxx::connection& connection) {
 inline std::unique_ptr<Connection> borrow(pqxx::transaction_base& transaction) {
   return std::make_unique<detail::PqxxTransaction>(transaction);
 }
+// Which is none: lend its connection.
+std::unique_ptr<Connection> borrow(pqxx::nontransaction& transaction) = delete;
 
 }  // namespace waybill

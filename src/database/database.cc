@@ -31,11 +31,11 @@ std::string_view begin_sql(Dialect dialect, Isolation isolation) {
 void begin(Connection& connection, const std::string& sql) {
   if (!connection.usable()) connection.reopen();
   try {
-    connection.script(sql);
+    connection.begin(sql);
   } catch (const Error&) {
     if (connection.usable()) throw;
     connection.reopen();
-    connection.script(sql);
+    connection.begin(sql);
   }
 }
 
@@ -77,34 +77,38 @@ void throw_refusal(std::string_view who, std::string_view sqlstate, std::string_
 Transaction::Transaction(Connection& connection, const TransactionOptions& options) : connection_(connection) {
   if (connection.in_transaction())
     throw Error(Remedy::fix_input, "database: a transaction is open on this connection already; end it first");
-  connection.note_transaction({});
   begin(connection, std::string(begin_sql(connection.dialect(), options.isolation)));
   if (options.tenant.empty() || connection.dialect() != Dialect::postgresql) return;
   try {
     connection.run("SELECT pg_catalog.set_config('waybill.tenant', $1, true)", options.tenant);
-  } catch (const Error&) {
+  } catch (...) {
     rollback();
     throw;
   }
 }
 
 Transaction::~Transaction() {
-  try {
-    rollback();
-  } catch (const std::exception&) {
-    // The connection is lost, and with it the transaction.
-  }
+  rollback();
 }
 
 void Transaction::commit() {
   if (!open_) throw Error(Remedy::fix_input, "database: the transaction has ended already");
-  connection_.commit();
+  try {
+    connection_.commit();
+  } catch (...) {
+    open_ = connection_.in_transaction();
+    throw;
+  }
   open_ = false;
 }
 
-void Transaction::rollback() {
+void Transaction::rollback() noexcept {
   if (!std::exchange(open_, false)) return;
-  if (connection_.in_transaction()) connection_.script("ROLLBACK");
+  try {
+    if (connection_.in_transaction()) connection_.rollback();
+  } catch (const std::exception&) {
+    // The connection is lost, and with it the transaction.
+  }
 }
 
 void detail::wait_before_attempt(int attempt) {

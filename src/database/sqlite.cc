@@ -1,3 +1,4 @@
+#include <charconv>
 #include <memory>
 #include <utility>
 
@@ -41,14 +42,28 @@ int index_of(sqlite3_stmt* statement, std::size_t number) {
   return named != 0 ? named : sqlite3_bind_parameter_index(statement, fmt::format("?{}", number).c_str());
 }
 
+template <typename Number>
+std::optional<Number> number_from(const std::string& text) {
+  Number number{};
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return code == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+int bind_number(sqlite3_stmt* statement, int index, const std::string& text) {
+  if (const auto integer = number_from<std::int64_t>(text)) return sqlite3_bind_int64(statement, index, *integer);
+  const bool is_integer = text.find_first_not_of("-0123456789") == std::string::npos;
+  const auto fraction = is_integer ? std::nullopt : number_from<double>(text);
+  if (!fraction)
+    throw Error(Remedy::fix_input, fmt::format("sqlite: parameter {} is no number that it can hold", index));
+  return sqlite3_bind_double(statement, index, *fraction);
+}
+
 int bind(sqlite3_stmt* statement, int index, const Parameter& parameter) {
   if (!parameter.value) return sqlite3_bind_null(statement, index);
   const std::string& value = *parameter.value;
   // The parameters outlive the statement: SQLite need not copy them.
   if (parameter.bytes) return sqlite3_bind_blob64(statement, index, value.data(), value.size(), SQLITE_STATIC);
-  if (parameter.number && value.find_first_not_of("-0123456789") == std::string::npos)
-    return sqlite3_bind_int64(statement, index, std::strtoll(value.c_str(), nullptr, 10));
-  if (parameter.number) return sqlite3_bind_double(statement, index, std::strtod(value.c_str(), nullptr));
+  if (parameter.number) return bind_number(statement, index, value);
   return sqlite3_bind_text64(statement, index, value.data(), value.size(), SQLITE_STATIC, SQLITE_UTF8);
 }
 
@@ -65,16 +80,20 @@ class SqliteConnection final : public Connection {
   explicit SqliteConnection(const std::string& path) : own_(open(path)), raw_(own_.get()) {}
 
   Dialect dialect() const override { return Dialect::sqlite; }
-  bool in_transaction() const override { return sqlite3_get_autocommit(raw_) == 0; }
+  bool in_transaction() const override { return begun_ || !between_transactions(); }
   bool usable() const override { return true; }
   void reopen() override {}
 
   Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
+    expect_transaction();
     std::string_view rest = sql;
     const Prepared prepared = prepare_next(rest);
     if (!prepared) throw Error(Remedy::fix_input, "sqlite: the statement is empty");
     if (prepare_next(rest))
       throw Error(Remedy::fix_input, "sqlite: these are several statements: run them as a script");
+    if (const int count = sqlite3_bind_parameter_count(prepared.get()); count != std::ssize(parameters))
+      throw Error(Remedy::fix_input, fmt::format("sqlite: the statement has {} parameters, and {} values were given",
+                                                 count, parameters.size()));
     for (std::size_t i = 0; i < parameters.size(); ++i) {
       const int index = index_of(prepared.get(), i + 1);
       if (index == 0) throw Error(Remedy::fix_input, fmt::format("sqlite: the statement has no parameter ${}", i + 1));
@@ -93,12 +112,40 @@ class SqliteConnection final : public Connection {
   }
 
   void script(const std::string& sql) override {
+    expect_transaction();
     if (sqlite3_exec(raw_, sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) fail(raw_);
   }
 
-  void commit() override { script("COMMIT"); }
+  void begin(const std::string& sql) override {
+    script(sql);
+    begun_ = true;
+  }
+  void commit() override {
+    if (between_transactions() && std::exchange(begun_, false)) throw_ended();
+    try {
+      script("COMMIT");
+    } catch (...) {
+      begun_ = begun_ && !between_transactions();
+      throw;
+    }
+    begun_ = false;
+  }
+  void rollback() override {
+    begun_ = false;
+    if (!between_transactions()) script("ROLLBACK");
+  }
 
  private:
+  bool between_transactions() const { return sqlite3_get_autocommit(raw_) != 0; }
+
+  // Some failures (a full disk, ON CONFLICT ROLLBACK) end the whole transaction: what follows would run by itself.
+  void expect_transaction() const {
+    if (begun_ && between_transactions()) throw_ended();
+  }
+  [[noreturn]] static void throw_ended() {
+    throw Error(Remedy::retry, "sqlite: the transaction has been ended by one of its statements; begin it again");
+  }
+
   // The first statement, which is taken off `sql`; none if there is nothing but blanks and comments.
   Prepared prepare_next(std::string_view& sql) const {
     sqlite3_stmt* raw = nullptr;
@@ -110,6 +157,7 @@ class SqliteConnection final : public Connection {
 
   Handle own_;
   sqlite3* raw_;
+  bool begun_ = false;  // by Transaction, and not ended by it
 };
 
 }  // namespace

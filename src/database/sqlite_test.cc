@@ -1,4 +1,5 @@
 #include <filesystem>
+#include <limits>
 #include <memory>
 
 #include <gmock/gmock.h>
@@ -7,6 +8,8 @@
 #include <unistd.h>
 
 #include "waybill/database.h"
+
+#include "database/savepoint.h"
 
 namespace waybill {
 namespace {
@@ -54,9 +57,80 @@ TEST_F(SqliteTest, ParametersGoByTheirNumbersAndKeepTheirKinds) {
   EXPECT_EQ(0, lent->run("UPDATE room SET free = 0 WHERE id = $1", "r-9").affected());
   EXPECT_THROW(rows.integer(0, 0), Error);
   EXPECT_THROW(lent->run("SELECT $1", 1, 2), Error) << "there is no second parameter";
+  EXPECT_THROW(lent->run("UPDATE room SET free = $1 WHERE id = $2", 1), Error) << "there is no second value";
   EXPECT_THROW(lent->run(""), Error);
   EXPECT_THROW(lent->run("SELECT 1; DELETE FROM room"), Error) << "half of it would not be run, and nobody told";
   EXPECT_EQ(1U, lent->run("SELECT 1; -- that is all\n").size());
+}
+
+TEST_F(SqliteTest, ANumberIsKeptOrRefused) {
+  const auto kept = [&](const auto& number) { return lent->run("SELECT $1", number).text(0, 0); };
+  EXPECT_EQ("9223372036854775807", kept((std::uint64_t{1} << 63U) - 1));
+  EXPECT_THROW(kept(std::uint64_t{1} << 63U), Error);
+  EXPECT_EQ("-9223372036854775808", kept(std::numeric_limits<std::int64_t>::min()));
+  EXPECT_EQ("real", lent->run("SELECT typeof($1)", 12345678901234567000.0).text(0, 0));
+  EXPECT_EQ(1, lent->run("SELECT $1 = 12345678901234567000.0", 12345678901234567000.0).integer(0, 0));
+  EXPECT_EQ(1, lent->run("SELECT $1 = -12345678901234567000.0", -12345678901234567000.0).integer(0, 0));
+  EXPECT_EQ("0.1", kept(0.1));
+}
+
+TEST_F(SqliteTest, NothingGoesOnWithoutTheTransactionThatAStatementHasEnded) {
+  lent->run("INSERT INTO room (id) VALUES ('a')");
+  {
+    Transaction transaction(*lent);
+    lent->run("INSERT INTO room (id) VALUES ('b')");
+    EXPECT_THROW(lent->run("INSERT OR ROLLBACK INTO room (id) VALUES ('a')"), Error);
+    EXPECT_THROW(lent->run("INSERT INTO room (id) VALUES ('c')"), Error);
+    EXPECT_THROW(lent->script("INSERT INTO room (id) VALUES ('d')"), Error);
+    try {
+      transaction.commit();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(Remedy::retry, error.remedy());
+    }
+    EXPECT_FALSE(transaction.open());
+  }
+  EXPECT_EQ("a", lent->run("SELECT group_concat(id) FROM room").text(0, 0));
+  with_retries(*lent, [](Connection& db) { db.run("INSERT INTO room (id) VALUES ('e')"); });
+  EXPECT_EQ("a,e", lent->run("SELECT group_concat(id) FROM room").text(0, 0));
+}
+
+// Another reads: what is to be committed has to wait.
+TEST_F(SqliteTest, ACommitThatWasInAnothersWayCanBeTriedAgain) {
+  lent->run("PRAGMA journal_mode = DELETE");
+  const auto other = connect("sqlite:" + (folder / "app.db").string());
+  other->script("BEGIN; SELECT * FROM room");
+  Transaction transaction(*lent);
+  lent->run("INSERT INTO room (id) VALUES ('a')");
+  EXPECT_THROW(transaction.commit(), Collision);
+  EXPECT_TRUE(transaction.open());
+  other->script("COMMIT");
+  transaction.commit();
+  EXPECT_EQ(1, lent->run("SELECT count(*) FROM room").integer(0, 0));
+}
+
+TEST_F(SqliteTest, ASavepointLeavesNothingBehind) {
+  lent->run("PRAGMA journal_mode = DELETE");
+  const auto other = connect("sqlite:" + (folder / "app.db").string());
+  {
+    Savepoint by_itself(*lent);
+    lent->run("INSERT INTO room (id) VALUES ('a')");
+    other->script("BEGIN; SELECT * FROM room");
+    EXPECT_THROW(by_itself.release(), Collision);
+  }
+  EXPECT_FALSE(lent->in_transaction());
+  other->script("COMMIT");
+  Transaction transaction(*lent);
+  lent->run("INSERT INTO room (id) VALUES ('b')");
+  {
+    Savepoint inner(*lent);
+    lent->run("INSERT INTO room (id) VALUES ('c')");
+  }
+  Savepoint kept(*lent);
+  lent->run("INSERT INTO room (id) VALUES ('d')");
+  kept.release();
+  transaction.commit();
+  EXPECT_EQ("b,d", lent->run("SELECT group_concat(id) FROM room").text(0, 0));
 }
 
 TEST_F(SqliteTest, ATransactionThatIsNotCommittedIsRolledBack) {

@@ -72,7 +72,77 @@ TEST_F(PqxxTest, OurTransactionsRunOnItsConnection) {
   EXPECT_EQ(1, work.exec1("SELECT count(*) FROM room")[0].as<int>());
 }
 
-// libpqxx opens a connection again by itself.
+TEST_F(PqxxTest, WhatHasFailedToCommitIsNotCommittedTheSecondTime) {
+  db->script("CREATE TABLE guest (room text REFERENCES room DEFERRABLE INITIALLY DEFERRED)");
+  for (const char* id : {"nowhere", "room"}) {
+    Transaction transaction(*db);
+    db->run("INSERT INTO guest VALUES ($1)", id);
+    if (id == std::string("room")) {
+      EXPECT_THROW(db->run("SELECT * FROM nowhere"), Error);
+    }
+    EXPECT_THROW(transaction.commit(), Error);
+    EXPECT_FALSE(transaction.open());
+    EXPECT_THROW(transaction.commit(), Error);
+    EXPECT_THROW(db->commit(), Error);
+  }
+  EXPECT_EQ(0, count("guest"));
+}
+
+// What is a transaction is not guessed from what a statement looks like.
+TEST_F(PqxxTest, AScriptCanBeATransaction) {
+  db->script("BEGIN; CREATE TABLE guest (name text); COMMIT");
+  EXPECT_FALSE(db->in_transaction());
+  with_retries(*db, [](Connection& line) { line.run("INSERT INTO guest VALUES ('ann')"); });
+  EXPECT_EQ(1, count("guest"));
+}
+
+TEST_F(PqxxTest, AnErrorDoesNotShowTheRow) {
+  const auto told = [&](const std::string& sql) -> std::string {
+    try {
+      db->run(sql, "secret");
+      return "nothing";
+    } catch (const Error& error) {
+      return error.what();
+    }
+  };
+  EXPECT_EQ(R"(libpqxx: null value in column "id" of relation "room" violates not-null constraint)",
+            told("INSERT INTO room (door) VALUES ($1)"));
+  db->run("INSERT INTO room (id) VALUES ('secret')");
+  EXPECT_EQ(R"(libpqxx: duplicate key value violates unique constraint "room_pkey")",
+            told("INSERT INTO room (id) VALUES ($1)"));
+  db->script(
+      "CREATE FUNCTION fail(state text, what text) RETURNS void LANGUAGE plpgsql AS "
+      "'BEGIN RAISE USING ERRCODE = state, MESSAGE = ''so'', DETAIL = what; END'");
+  EXPECT_EQ("libpqxx: so", told("SELECT fail('40001', $1)"));
+  EXPECT_EQ("libpqxx: so", told("SELECT fail('40P01', $1)"));
+}
+
+// To 6.4 they are no errors of SQL.
+TEST_F(PqxxTest, WhateverLibpqxxThrowsIsAnError) {
+  db->script(
+      "CREATE FUNCTION fail(state text) RETURNS void LANGUAGE plpgsql AS 'BEGIN RAISE USING ERRCODE = state; END'");
+  const auto remedy = [&](const std::string& state) -> std::optional<Remedy> {
+    try {
+      db->run("SELECT fail($1)", state);
+      return std::nullopt;
+    } catch (const Error& error) {
+      return error.remedy();
+    }
+  };
+  for (const char* state : {"40000", "40001", "40002", "40P01"}) EXPECT_EQ(Remedy::retry, remedy(state)) << state;
+  EXPECT_EQ(Remedy::unknown, remedy("40003"));
+  pqxx::work in_the_way(connection);
+  EXPECT_EQ(Remedy::fix_input, remedy("40000")) << "it is lent, and used by its owner";
+}
+
+// It would be taken for a transaction, in which nothing is done unless it is committed.
+template <typename T>
+concept Lendable = requires(T& lent) {
+  borrow(lent);
+};
+static_assert(Lendable<pqxx::work> && Lendable<pqxx::connection> && !Lendable<pqxx::nontransaction>);
+
+// libpqxx opens a lost connection again by itself.
 TEST_F(PqxxTest, NothingGoesOnWithoutTheTransactionThatWasLost) {
   const auto other = connect(url);
   const std::string others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()";
@@ -80,10 +150,18 @@ TEST_F(PqxxTest, NothingGoesOnWithoutTheTransactionThatWasLost) {
     Transaction transaction(*db);
     db->run("INSERT INTO room (id) VALUES ('a')");
     other->run("SELECT pg_terminate_backend(pid) " + others);
-    while (other->run("SELECT count(*) " + others).integer(0, 0) > 0) std::this_thread::yield();
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes(1);
+    while (other->run("SELECT count(*) " + others).integer(0, 0) > 0)
+      ASSERT_LT(std::chrono::steady_clock::now(), deadline);
     EXPECT_THROW(db->run("INSERT INTO room (id) VALUES ('b')"), Error);
-    connection.disconnect();  // Then libpqxx opens it again when it is used.
-    pqxx::nontransaction(connection).exec("SELECT 1");
+    // Now its owner uses it: the first time it notices, the second time it is open again.
+    while (!connection.is_open()) {
+      try {
+        pqxx::nontransaction(connection).exec("SELECT 1");
+      } catch (const pqxx::broken_connection&) {
+        ASSERT_LT(std::chrono::steady_clock::now(), deadline);
+      }
+    }
     EXPECT_THROW(db->run("INSERT INTO room (id) VALUES ('c')"), Error);
     EXPECT_THROW(transaction.commit(), Error);
   }
