@@ -29,7 +29,7 @@ struct EnqueueOptions {
 // Returns its id; if its dedup_key was used before, writes nothing and returns the id of the first. Throws
 // Error(fix_input) if the event breaks a limit, before anything is sent: the transaction stays usable. After
 // any other Error a PostgreSQL transaction is broken and can only be rolled back, as after every failed
-// statement.
+// statement. If there is no transaction and the connection is lost meanwhile, Error(unknown): it may be written.
 EventId enqueue(Connection& connection, const Event& event, const EnqueueOptions& options = {});
 EventId enqueue(pg_conn* connection, const Event& event, const EnqueueOptions& options = {});
 EventId enqueue(sqlite3* connection, const Event& event);

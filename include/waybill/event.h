@@ -62,8 +62,8 @@ struct Event {
   std::optional<Time> expires_at{};            // Not delivered later.
   std::optional<std::int32_t> attempts_max{};  // None: as the destination says.
   std::string dedup_key{};                     // A second event of the tenant with the same key is not written.
-  std::string tenant = "default";
-  std::optional<EventId> id{};  // None: made by us.
+  std::string tenant = "default";              // To name none: then it is that of the transaction, if it has one.
+  std::optional<EventId> id{};                 // None: made by us.
 };
 
 // What an event may measure, in bytes of UTF-8. The tables hold the same limits as constraints.

@@ -8,6 +8,7 @@
 
 #include "waybill/error.h"
 
+#include "database/savepoint.h"
 #include "database/sql_text.h"
 #include "enqueue/columns.h"
 
@@ -20,7 +21,7 @@ std::string key_of(const Event& event) {
 
 // A lock for each key, in the order of the locks' own numbers: two calls cannot wait for each other. In one statement,
 // as arrays: so the order holds for all of them, and there is no limit to how many.
-void lock_keys(Connection& connection, std::span<const Event> events) {
+void lock_keys(Connection& connection, std::span<const Event> events, const std::string& schema) {
   std::set<std::pair<std::string, std::string>> keys;
   for (const Event& event : events)
     if (!event.key.empty() || !event.aggregate.type.empty()) keys.insert({event.tenant, key_of(event)});
@@ -32,9 +33,11 @@ void lock_keys(Connection& connection, std::span<const Event> events) {
     append_element(names, key);
   }
   connection.run(
-      "SELECT pg_catalog.pg_advisory_xact_lock(k.number) FROM (SELECT DISTINCT pg_catalog.hashtextextended("
-      "v.key, pg_catalog.hashtextextended(v.tenant, 1)) AS number "
-      "FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) v (tenant, key) ORDER BY 1) k",
+      fmt::format("SELECT pg_catalog.pg_advisory_xact_lock(k.number) FROM (SELECT DISTINCT pg_catalog.hashtextextended("
+                  "v.key, pg_catalog.hashtextextended(\"{}\".tenant_of(v.tenant), 1)) AS number "
+                  "FROM ROWS FROM (pg_catalog.unnest($1::text[]), pg_catalog.unnest($2::text[])) v (tenant, key) "
+                  "ORDER BY 1) k",
+                  schema),
       tenants + '}', names + '}');
 }
 
@@ -79,50 +82,48 @@ EventId first_id(Connection& connection, const Event& event, const std::string& 
   return *id;
 }
 
-// In a transaction on PostgreSQL it also tells the transaction's number, which names no column: whoever may only insert
-// may ask for it.
-Rows insert(Connection& connection, const Statement& statement) {
+// How many events were written. In a transaction on PostgreSQL it also tells the transaction's number, which names no
+// column: whoever may only insert may ask for it.
+std::int64_t insert(Connection& connection, const Statement& statement, bool many) {
   if (connection.dialect() != Dialect::postgresql || !connection.in_transaction())
-    return connection.execute(statement.sql, statement.parameters);
-  Rows rows = connection.execute(statement.sql + " RETURNING pg_catalog.pg_current_xact_id()", statement.parameters);
+    return connection.execute(statement.sql, statement.parameters).affected();
+  const std::string sql = many ? fmt::format(
+                                     "WITH written AS ({} RETURNING 1) SELECT pg_catalog.pg_current_xact_id(), "
+                                     "pg_catalog.count(*) FROM written",
+                                     statement.sql)
+                               : fmt::format("{} RETURNING pg_catalog.pg_current_xact_id()", statement.sql);
+  const Rows rows = connection.execute(sql, statement.parameters);
   if (!rows.empty()) connection.note_transaction(rows.text(0, 0));
-  return rows;
+  return many ? rows.integer(0, 1) : rows.affected();
 }
 
 std::vector<EventId> enqueue_at_once(Connection& connection, std::span<const Event> events,
                                      const EnqueueOptions& options) {
   std::vector<EventId> ids;
   const Statement statement = batch_statement(events, options.schema, ids);
-  if (options.serialize) lock_keys(connection, events);
-  if (connection.execute(statement.sql, statement.parameters).affected() == std::ssize(events)) return ids;
+  if (options.serialize) lock_keys(connection, events, options.schema);
+  if (insert(connection, statement, true) == std::ssize(events)) return ids;
   for (std::size_t i = 0; i < events.size(); ++i)
     if (!events[i].dedup_key.empty()) ids[i] = first_id(connection, events[i], options.schema);
   return ids;
 }
 
-// All or none, whether or not the application has begun a transaction.
 std::vector<EventId> enqueue_in_turn(Connection& connection, std::span<const Event> events) {
-  connection.script("SAVEPOINT waybill_enqueue");
-  try {
-    std::vector<EventId> ids;
-    ids.reserve(events.size());
-    for (const Event& event : events) ids.push_back(enqueue(connection, event));
-    connection.script("RELEASE waybill_enqueue");
-    return ids;
-  } catch (const Error&) {
-    // Where the failure has ended the whole transaction there is no savepoint any more.
-    if (connection.in_transaction()) connection.script("ROLLBACK TO waybill_enqueue; RELEASE waybill_enqueue");
-    throw;
-  }
+  Savepoint all_or_none(connection);
+  std::vector<EventId> ids;
+  ids.reserve(events.size());
+  for (const Event& event : events) ids.push_back(enqueue(connection, event));
+  all_or_none.release();
+  return ids;
 }
 
 }  // namespace
 
 EventId enqueue(Connection& connection, const Event& event, const EnqueueOptions& options) {
   const Statement statement = enqueue_statement(event, connection.dialect(), options.schema);
-  if (options.serialize && connection.dialect() == Dialect::postgresql) lock_keys(connection, std::span(&event, 1));
-  const Rows rows = insert(connection, statement);
-  return rows.affected() == 1 ? statement.id : first_id(connection, event, options.schema);
+  if (options.serialize && connection.dialect() == Dialect::postgresql)
+    lock_keys(connection, std::span(&event, 1), options.schema);
+  return insert(connection, statement, false) == 1 ? statement.id : first_id(connection, event, options.schema);
 }
 
 std::vector<EventId> enqueue(Connection& connection, std::span<const Event> events, const EnqueueOptions& options) {

@@ -8,6 +8,7 @@
 #include "waybill/enqueue.h"
 
 #include "base/time_text.h"
+#include "database/savepoint.h"
 #include "database/sql_text.h"
 #include "enqueue/columns.h"
 #include "enqueue/schema_name.h"
@@ -125,7 +126,7 @@ std::int64_t append_postgres(Connection& connection, const std::string& schema, 
     sql += fmt::format(", {} => ${}", array_names[i], parameters.size());
   }
   const Rows rows = connection.execute(sql + "), pg_catalog.pg_current_xact_id_if_assigned()", parameters);
-  if (!rows.null(0, 1)) connection.note_transaction(rows.text(0, 1));
+  if (!rows.null(0, 1) && connection.in_transaction()) connection.note_transaction(rows.text(0, 1));
   return rows.integer(0, 0);
 }
 
@@ -168,13 +169,10 @@ std::int64_t EventStore::append(Connection& connection, const StreamId& stream, 
   std::int64_t version = this->version(connection, stream);
   if (expected.value && *expected.value != version) throw Conflict(stream, *expected.value, version);
   if (events.empty()) return version;
-  connection.script("SAVEPOINT waybill_append");
-  try {
+  {
+    Savepoint all_or_none(connection);
     for (const Event& event : events) append_sqlite(connection, stream, ++version, event);
-    connection.script("RELEASE waybill_append");
-  } catch (const Error&) {
-    if (connection.in_transaction()) connection.script("ROLLBACK TO waybill_append; RELEASE waybill_append");
-    throw;
+    all_or_none.release();
   }
   if (own) own->commit();
   return version;

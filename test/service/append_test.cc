@@ -5,6 +5,7 @@
 #include "waybill/event_store.h"
 
 #include "postgres/postgres_fixture.h"
+#include "support/tcp_proxy.h"
 
 namespace waybill {
 namespace {
@@ -117,6 +118,72 @@ TEST_F(AppendTest, AnAppendIsOneStatement) {
   const std::int64_t before = transactions();
   append(*one, Expected::version(1), 5);
   EXPECT_EQ(before + 2, transactions()) << "one for the append, one for having asked";
+}
+
+// Both answers are lost, that to COMMIT and the one with the transaction's number: whoever has written knows it
+// already.
+TEST_F(AppendTest, WhateverWasWrittenALostCommitIsFoundOut) {
+  TcpProxy proxy(static_cast<std::uint16_t>(server.port()));
+  const auto line =
+      waybill::connect("postgresql://postgres@127.0.0.1:" + std::to_string(proxy.port()) + url.substr(url.rfind('/')));
+  const std::vector<std::function<void()>> ways{
+      [&] { append(*line, Expected::any(), 2); },
+      [&] { enqueue(*line, make_event("a")); },
+      [&] {
+        enqueue(*line, std::vector{make_event("b"), make_event("c")});
+      },
+  };
+  std::int64_t before = 0;
+  for (const auto& way : ways) {
+    with_retries(*line, [](Connection& db) { db.run("SELECT 1"); });
+    Transaction transaction(*line);
+    way();
+    proxy.cut_after(0, Direction::to_client);
+    auto commit = std::async(std::launch::async, [&] { transaction.commit(); });
+    EXPECT_TRUE(eventually([&] { return app.number("SELECT count(*) FROM waybill.event") > before; }, 30s));
+    proxy.pass();
+    EXPECT_NO_THROW(commit.get());
+    before = app.number("SELECT count(*) FROM waybill.event");
+  }
+  EXPECT_EQ(5, before);
+}
+
+TEST_F(AppendTest, TheNumberOfAnotherTransactionIsNotTakenForThisOnes) {
+  TcpProxy proxy(static_cast<std::uint16_t>(server.port()));
+  const auto line =
+      waybill::connect("postgresql://postgres@127.0.0.1:" + std::to_string(proxy.port()) + url.substr(url.rfind('/')));
+  with_retries(*line, [](Connection& db) { db.run("SELECT 1"); });
+  append(*line, Expected::none());
+  for (const auto& next : std::vector<std::function<void()>>{
+           [&] { line->script("BEGIN"); },
+           [&] {
+             line->script("BEGIN");
+             append(*line, Expected::version(1));
+             line->script("ROLLBACK; BEGIN");
+           },
+           [&] {
+             line->script("BEGIN");
+             append(*line, Expected::version(1));
+             line->run("ROLLBACK AND CHAIN");
+           },
+       }) {
+    proxy.pass();
+    if (!line->usable()) line->reopen();
+    with_retries(*line, [](Connection& db) { db.run("SELECT 1"); });
+    next();
+    line->run("CREATE TABLE mine (n int)");
+    proxy.cut_after(0, Direction::to_client);
+    auto commit = std::async(std::launch::async, [&] { line->commit(); });
+    EXPECT_TRUE(eventually([&] { return app("SELECT to_regclass('mine')") == "mine"; }, 30s));
+    proxy.pass();
+    try {
+      commit.get();
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(Remedy::unknown, error.remedy()) << error.what();
+    }
+    app("DROP TABLE mine");
+  }
 }
 
 TEST_F(AppendTest, AnApplicationsOwnFunctionsAreNotAsked) {

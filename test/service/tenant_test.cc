@@ -1,5 +1,6 @@
 // Tenants: whoever names one sees and writes its rows, and nobody forgets to.
 
+#include "waybill/enqueue.h"
 #include "waybill/unit_of_work.h"
 
 #include "postgres/postgres_fixture.h"
@@ -64,14 +65,86 @@ TEST_F(TenantTest, AnothersRowsCannotBeWritten) {
   EXPECT_EQ("1", app("SELECT count(*) FROM waybill.stream_event"));
 }
 
+struct Placed {
+  static constexpr std::string_view type_name = "order.placed";
+  std::string to_json() const { return "{}"; }
+};
+class Order : public AggregateRoot {
+ public:
+  explicit Order(const std::string& tenant) : AggregateRoot({.type = "order", .id = "o", .tenant = tenant}) {
+    record(Placed{});
+  }
+};
+
 TEST_F(TenantTest, AUnitOfWorkIsOfOneTenant) {
   const auto line = waybill::connect(service_url());
-  AggregateRoot north({.type = "order", .id = "o", .tenant = "north"});
+  Order order("north");
   UnitOfWork work(*line, {.transaction = {.tenant = "north"}});
-  work.track(north);
+  work.track(order);
   work.add({.topic = "t", .payload = "1", .tenant = "north"});
+  work.add({.topic = "t", .payload = "1"});
+  enqueue(work.connection(), {.topic = "t", .payload = "1", .dedup_key = "once"}, {.serialize = true});
+  enqueue(work.connection(), {.topic = "t", .payload = "1", .dedup_key = "once"});
+  enqueue(work.connection(), std::vector{make_event("a"), make_event("b")}, {.serialize = true});
+  work.connection().run("SELECT waybill.enqueue('t', '1', serialize => true)");
+  work.connection().run("SELECT waybill.append('order', 'p', 0, 't', '1')");
   work.commit();
-  EXPECT_EQ("1", app("SELECT count(*) FROM waybill.event WHERE tenant = 'north'"));
+  EXPECT_EQ("north 8", app("SELECT string_agg(DISTINCT tenant, ',') || ' ' || count(*) FROM waybill.event"));
+  EXPECT_EQ("8", app("SELECT count(*) FROM waybill.event WHERE shard = waybill.shard_of(tenant, key, aggregate_type, "
+                     "aggregate_id, id)"));
+  EXPECT_EQ("north", app("SELECT tenant FROM waybill.dedup"));
+
+  for (const bool streams : {true, false}) {
+    Order souths("south");
+    UnitOfWork other(*line, {.streams = streams, .transaction = {.tenant = "north"}});
+    other.track(souths);
+    EXPECT_THROW(other.commit(), Error);
+  }
+  EXPECT_EQ("0", app("SELECT count(*) FROM waybill.event WHERE tenant <> 'north'"));
+}
+
+// The log, too: whose role it ever is. Otherwise one tenant could send to another's consumers, and ask for its keys.
+TEST_F(TenantTest, AnothersEventsCannotBeWrittenNorAskedFor) {
+  app("SELECT waybill.enqueue('t', '1', dedup_key => 'once', tenant => 'south')");
+  Sql service(service_url());
+  for (Sql* user : {&service, &app}) {
+    for (const char* sql : {"INSERT INTO waybill.event (tenant, topic, payload) VALUES ('south', 't', '1')",
+                            "SELECT waybill.enqueue('t', '1', tenant => 'south')",
+                            "SELECT waybill.append('order', 'o-7', 0, 't', '1', tenant => 'south')",
+                            "SELECT waybill.try_append('south', 'order', 'o-7', 0, ARRAY[gen_random_uuid()], "
+                            "ARRAY['t'], payloads => ARRAY['1'::json])",
+                            "SELECT waybill.first_id('south', 'once')"}) {
+      (*user)("BEGIN; SET LOCAL waybill.tenant = 'north'");
+      EXPECT_EQ("42501", user->refusal(sql)) << sql;
+      (*user)("ROLLBACK");
+    }
+    (*user)("BEGIN; SET LOCAL waybill.tenant = 'north'");
+    EXPECT_EQ("", (*user)("SELECT waybill.first_id('north', 'once')"));
+    EXPECT_EQ("42501", user->refusal("SELECT waybill.try_append('default', 'order', 'o-7', 0, "
+                                     "ARRAY[gen_random_uuid()], ARRAY['t'], payloads => ARRAY['1'::json])"))
+        << "a stream is named in full";
+    (*user)("ROLLBACK");
+  }
+  EXPECT_EQ("1", app("SELECT count(*) FROM waybill.event"));
+  EXPECT_NE("", app("SELECT waybill.enqueue('t', '1', tenant => 'east')")) << "who names none may write for all";
+}
+
+// That the stream cannot be seen does not mean that there is none.
+TEST_F(TenantTest, ToForgetTheTenantIsNoConflict) {
+  const auto line = waybill::connect(service_url());
+  for (int i = 0; i < 3; ++i) append(*line, "south", "south");
+  for (const char* as : {"north", ""}) {
+    for (const Expected expected : {Expected::none(), Expected::version(3), Expected::version(7), Expected::any()}) {
+      Transaction transaction(*line, {.tenant = as});
+      try {
+        events.append(*line, {.type = "order", .id = "o-7", .tenant = "south"}, expected, std::vector{make_event("a")});
+        FAIL();
+      } catch (const Error& error) {
+        EXPECT_EQ(Remedy::fix_config, error.remedy()) << as << ' ' << error.what();
+      }
+    }
+  }
+  EXPECT_EQ("3", app("SELECT count(*) FROM waybill.event"));
 }
 
 // A user of one tenant has it as his setting, and names none.

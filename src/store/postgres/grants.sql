@@ -26,6 +26,10 @@ BEGIN
     ELSE
       EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO %I', role);
       EXECUTE format('GRANT SELECT ON ALL SEQUENCES IN SCHEMA {schema} TO %I', role);
+      -- Answers, states and messages of all tenants are nothing to the one that faces the network.
+      IF suffix = 'relay' THEN
+        EXECUTE format('REVOKE SELECT ON {schema}.snapshot, {schema}.inbox, {schema}.idempotency FROM %I', role);
+      END IF;
       -- As a follower does, so that what it has read is on disk.
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.flush TO %I', role);
     END IF;

@@ -91,7 +91,8 @@ $$;
 
 -- Everybody else sees and writes the rows of one tenant, which is named for each transaction:
 -- set_config('waybill.tenant', 'north', true). If none is, there are none. Forced: also where a table is reached through
--- a view of its owner's.
+-- a view of its owner's. (The log is not read by applications. Whose events a transaction may write there is decided by
+-- tenant_of(), for everybody.)
 DO $$
 DECLARE
   name text;
@@ -126,6 +127,10 @@ DECLARE
   actual bigint;
   i integer := 1;
 BEGIN
+  IF tenant <> nullif(current_setting('waybill.tenant', true), '') THEN
+    RAISE insufficient_privilege USING MESSAGE = format(
+      'this is a transaction of another tenant (waybill.tenant) than %L, whose stream it is', tenant);
+  END IF;
   IF expected IS NULL THEN
     PERFORM pg_advisory_xact_lock(hashtextextended(aggregate_type || '/' || aggregate_id, hashtextextended(tenant, 1)));
   END IF;
@@ -136,6 +141,11 @@ BEGIN
                             AND s.aggregate_id = try_append.aggregate_id
                           ORDER BY s.version DESC LIMIT 1), 0);
       IF actual <> expected THEN
+        -- Whoever cannot see the stream is not told that there is none.
+        IF actual = 0 AND tenant IS DISTINCT FROM current_setting('waybill.tenant', true)
+           AND NOT {schema}.every_tenant() THEN
+          RAISE insufficient_privilege USING MESSAGE = 'the transaction has not said whose it is (waybill.tenant)';
+        END IF;
         RETURN -1 - actual;
       END IF;
     END IF;
@@ -178,7 +188,7 @@ DECLARE
   version bigint;
 BEGIN
   version := {schema}.try_append(
-    coalesce(tenant, nullif(current_setting('waybill.tenant', true), ''), 'default'), aggregate_type, aggregate_id, expected,
+    {schema}.tenant_of(tenant), aggregate_type, aggregate_id, expected,
     ARRAY[coalesce(id, {schema}.new_id())], ARRAY[topic], ARRAY[type], ARRAY[key], ARRAY[payload], ARRAY[payload_bytes],
     ARRAY[content_type], ARRAY[metadata], ARRAY[headers], ARRAY[routing_key], ARRAY[schema_id], ARRAY[schema_version],
     ARRAY[occurred_at], ARRAY[not_before], ARRAY[expires_at], ARRAY[attempts_max]);
