@@ -180,10 +180,11 @@ struct EventContext {
   std::string tracestate{};
 };
 
-// Makes `context` that of this thread until the end of the scope; fields that are empty are those of the scope around.
+// Makes `inner` the context of this thread until the end of the scope; fields that are empty are those of the scope
+// around, but for the tracestate of another traceparent. Throws Error(fix_input) if a field is not UTF-8.
 class EventContextScope {
  public:
-  explicit EventContextScope(EventContext context);
+  explicit EventContextScope(const EventContext& inner);
   EventContextScope(const EventContextScope&) = delete;
   EventContextScope& operator=(const EventContextScope&) = delete;
   ~EventContextScope();

@@ -5,8 +5,10 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -48,11 +50,13 @@ class AggregateRoot {
   std::vector<Event> new_events_;
 };
 
+// new_events() returns what stays where it is: a reference, or a view.
 template <typename A>
 concept Tracked = requires(A& aggregate, const A& unchanged, std::int64_t version) {
   { unchanged.stream() } -> std::convertible_to<StreamId>;
   { unchanged.version() } -> std::convertible_to<std::int64_t>;
   { unchanged.new_events() } -> std::convertible_to<std::span<const Event>>;
+  requires std::ranges::borrowed_range<decltype(unchanged.new_events())>;
   aggregate.committed(version);
 };
 
@@ -78,38 +82,50 @@ class UnitOfWork {
 
   // Borrows the aggregate until commit() has returned: it must not move. Tracking it twice is once. `save(connection,
   // aggregate)` writes its state; it is called by commit() if something has happened to the aggregate, in the order in
-  // which they were tracked, and throws Conflict if the state is not what it was.
+  // which they were tracked, and throws Conflict if the state is not what it was. Throws Error(fix_input) if the
+  // aggregate is tracked with another `save` already.
   template <Tracked A>
   void track(A& aggregate) {
-    track(aggregate, [](Connection&, const A&) {});
+    enter(entry_of(aggregate));
   }
   template <Tracked A, std::invocable<Connection&, const A&> Save>
   void track(A& aggregate, Save save) {
-    enter({.aggregate = std::addressof(aggregate),
-           .save = [&aggregate, save = std::move(save)](Connection& db) { save(db, std::as_const(aggregate)); },
-           .stream = [&aggregate]() -> StreamId { return std::as_const(aggregate).stream(); },
-           .version = [&aggregate]() -> std::int64_t { return std::as_const(aggregate).version(); },
-           .new_events = [&aggregate]() -> std::span<const Event> { return std::as_const(aggregate).new_events(); },
-           .committed = [&aggregate](std::int64_t version) { aggregate.committed(version); }});
+    Entry entry = entry_of(aggregate);
+    if constexpr (std::is_pointer_v<Save>) entry.function = reinterpret_cast<std::uintptr_t>(save);
+    entry.save = [&aggregate, save = std::move(save)](Connection& db) { save(db, std::as_const(aggregate)); };
+    enter(std::move(entry));
   }
 
-  // An event of no aggregate, or one that is not tracked.
+  // An event of no aggregate, or one that is not tracked. If it names no tenant, it is the transaction's.
   void add(Event event);
 
-  // States, then streams (versions are checked, then numbers are drawn), then the outbox; all in one transaction. Only
-  // when that is committed are the aggregates told. Of whatever nothing has happened to nothing is written. Throws
-  // Conflict, having rolled back; and Error(unknown) if it may have been committed: the aggregates are as before.
+  // States, then streams, in the order of their ids (versions are checked, then numbers are drawn), then the outbox;
+  // all in one transaction. Only when that is committed are the aggregates told. Of whatever nothing has happened to
+  // nothing is written. Throws Conflict, having rolled back; and Error(unknown) if it may have been committed: the
+  // aggregates are as before.
   void commit();
+  void rollback() noexcept { transaction_.rollback(); }
+  // Not committed yet, nor rolled back.
+  bool open() const { return transaction_.open(); }
 
  private:
   struct Entry {
     const void* aggregate = nullptr;
-    std::function<void(Connection&)> save{};
+    std::function<void(Connection&)> save{};  // None: it has no state but its stream.
+    std::uintptr_t function = 0;              // where `save` is a plain one
     std::function<StreamId()> stream{};
     std::function<std::int64_t()> version{};
     std::function<std::span<const Event>()> new_events{};
     std::function<void(std::int64_t)> committed{};
   };
+  template <Tracked A>
+  static Entry entry_of(A& aggregate) {
+    return {.aggregate = std::addressof(aggregate),
+            .stream = [&aggregate]() -> StreamId { return std::as_const(aggregate).stream(); },
+            .version = [&aggregate]() -> std::int64_t { return std::as_const(aggregate).version(); },
+            .new_events = [&aggregate]() -> std::span<const Event> { return std::as_const(aggregate).new_events(); },
+            .committed = [&aggregate](std::int64_t version) { aggregate.committed(version); }};
+  }
   void enter(Entry entry);
   void write();
   std::int64_t write_events(const Entry& entry);
@@ -122,14 +138,30 @@ class UnitOfWork {
   std::vector<Event> added_;
 };
 
-// Runs `work` on a unit of work, which it commits. What ended because another was in the way, a Conflict of versions
-// too, is begun again, whole, on a new unit: `work` loads its aggregates itself. Returns what `work` returns.
+namespace detail {
+// What it tracks may be gone when the one who has tracked it has returned: it is too late to commit then.
+inline void expect_ended(const UnitOfWork& unit) {
+  if (unit.open())
+    throw Error(Remedy::fix_input, "with_retries: the unit of work was neither committed nor rolled back; do either");
+}
+}  // namespace detail
+
+// Runs `work` on a unit of work, which it must commit() or rollback(): if it does neither, Error(fix_input). What ended
+// because another was in the way, a Conflict of versions too, is begun again, whole, on a new unit: `work` loads its
+// aggregates itself. Returns what `work` returns.
 template <std::invocable<UnitOfWork&> Work>
 auto with_retries(Connection& connection, const Work& work, const UnitOfWork::Options& options = {},
                   int attempts = RetryOptions{}.attempts) {
   return detail::until_it_goes_through(attempts, [&] {
     UnitOfWork unit(connection, options);
-    return work(unit);
+    if constexpr (std::is_void_v<std::invoke_result_t<const Work&, UnitOfWork&>>) {
+      work(unit);
+      detail::expect_ended(unit);
+    } else {
+      auto result = work(unit);
+      detail::expect_ended(unit);
+      return result;
+    }
   });
 }
 
@@ -182,10 +214,12 @@ std::optional<A> load(Connection& connection, const EventStore& events, const St
   return aggregate;
 }
 
-// Saves what the aggregate is like now, so that load() need not begin at its first event. REQUIRES: nothing new has
-// happened to it.
+// Saves what the aggregate is like now, so that load() need not begin at its first event. Throws Error(fix_input) if
+// something has happened to it that is not committed: its version would not tell.
 template <Snapshotted A>
 void save_snapshot(Connection& connection, const EventStore& events, const A& aggregate) {
+  if (!std::ranges::empty(aggregate.new_events()))
+    throw Error(Remedy::fix_input, "a snapshot is of what is committed: the aggregate has events that are not");
   events.save_snapshot(
       connection, aggregate.stream(),
       {.version = aggregate.version(), .state = aggregate.state(), .schema_version = detail::state_version_of<A>()});

@@ -142,5 +142,42 @@ TEST(EventContext, KeepsWhatTheEventHas) {
   EXPECT_EQ("no JSON", event.metadata);
 }
 
+TEST(EventContext, WhatIsInTheMetadataStaysAsItIsWritten) {
+  const EventContextScope scope({.source = "a \"shop\""});
+  const auto added = [](const std::string& metadata) {
+    Event event;
+    event.metadata = metadata;
+    add_context(event);
+    return event.metadata;
+  };
+  EXPECT_EQ(R"({ "n" : 123456789012345678901234567890, "n":1.50 ,"source":"a \"shop\""} )",
+            added(R"({ "n" : 123456789012345678901234567890, "n":1.50 } )"));
+  EXPECT_EQ(R"({"source":"a \"shop\""})", added(""));
+  EXPECT_EQ(R"({ "source":"a \"shop\""})", added("{ }"));
+  EXPECT_EQ(R"({"source":null})", added(R"({"source":null})"));
+}
+
+TEST(EventContext, ATraceIsOnePiece) {
+  const EventContextScope outer({.correlation_id = "c-1", .traceparent = "outer", .tracestate = "of=outer"});
+  const auto headers = [](std::vector<Header> own) {
+    Event event;
+    event.headers = std::move(own);
+    add_context(event);
+    std::string text;
+    for (const auto& [name, value] : event.headers) text += name + '=' + value + ';';
+    return text;
+  };
+  EXPECT_EQ("correlation-id=c-1;traceparent=outer;tracestate=of=outer;", headers({}));
+  EXPECT_EQ("TraceParent=own;correlation-id=c-1;", headers({{"TraceParent", "own"}}));
+  EXPECT_EQ("Correlation-ID=own;tracestate=own;", headers({{"Correlation-ID", "own"}, {"tracestate", "own"}}));
+  const EventContextScope inner({.traceparent = "inner"});
+  EXPECT_EQ("correlation-id=c-1;traceparent=inner;", headers({}));
+}
+
+TEST(EventContext, IsText) {
+  EXPECT_THROW(EventContextScope({.actor = "\xff"}), Error);
+  EXPECT_EQ("", EventContextScope::current().actor);
+}
+
 }  // namespace
 }  // namespace waybill

@@ -1,6 +1,7 @@
 #include "waybill/unit_of_work.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "waybill/enqueue.h"
 
@@ -10,12 +11,22 @@ UnitOfWork::UnitOfWork(Connection& connection, Options options)
     : options_(std::move(options)), events_(options_.schema), transaction_(connection, options_.transaction) {}
 
 void UnitOfWork::enter(Entry entry) {
-  const bool known = std::any_of(tracked_.begin(), tracked_.end(),
-                                 [&](const Entry& other) { return other.aggregate == entry.aggregate; });
-  if (!known) tracked_.push_back(std::move(entry));
+  const auto known = std::find_if(tracked_.begin(), tracked_.end(),
+                                  [&](const Entry& other) { return other.aggregate == entry.aggregate; });
+  if (known == tracked_.end()) {
+    tracked_.push_back(std::move(entry));
+  } else if (!known->save) {
+    known->save = std::move(entry.save);
+    known->function = entry.function;
+  } else if (entry.save &&
+             (entry.save.target_type() != known->save.target_type() || entry.function != known->function)) {
+    throw Error(Remedy::fix_input, "the unit of work tracks this aggregate already, with another way to save it");
+  }
 }
 
 void UnitOfWork::add(Event event) {
+  if (!options_.transaction.tenant.empty() && event.tenant == Event{}.tenant)
+    event.tenant = options_.transaction.tenant;
   add_context(event);
   added_.push_back(std::move(event));
 }
@@ -37,9 +48,19 @@ void UnitOfWork::commit() {
 
 void UnitOfWork::write() {
   for (const Entry& entry : tracked_)
-    if (!entry.new_events().empty()) entry.save(connection());
-  for (const Entry& entry : tracked_)
-    versions_.push_back(entry.new_events().empty() ? entry.version() : write_events(entry));
+    if (entry.save && !entry.new_events().empty()) entry.save(connection());
+  // In one order for all: so units that have streams in common wait for each other, and not each for the other.
+  std::vector<std::tuple<std::string, std::string, std::string, std::size_t>> order;
+  for (const Entry& entry : tracked_) {
+    StreamId stream = entry.stream();
+    order.emplace_back(std::move(stream.tenant), std::move(stream.type), std::move(stream.id), order.size());
+  }
+  std::sort(order.begin(), order.end());
+  versions_.resize(tracked_.size());
+  for (const auto& place : order) {
+    const std::size_t i = std::get<std::size_t>(place);
+    versions_[i] = tracked_[i].new_events().empty() ? tracked_[i].version() : write_events(tracked_[i]);
+  }
   if (!added_.empty()) enqueue(connection(), added_, {.schema = options_.schema});
 }
 

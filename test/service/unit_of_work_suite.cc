@@ -59,6 +59,17 @@ class Order : public AggregateRoot {
 };
 static_assert(Snapshotted<Order>);
 
+// What it returns is gone before it is read.
+class ByValue : public AggregateRoot {
+ public:
+  std::vector<Event> new_events() const { return AggregateRoot::new_events(); }
+};
+class AsSpan : public AggregateRoot {
+ public:
+  std::span<const Event> new_events() const { return AggregateRoot::new_events(); }
+};
+static_assert(Tracked<Order> && Tracked<AsSpan> && !Tracked<ByValue>);
+
 class UnitOfWorkSuite : public DatabaseTest {
  protected:
   UnitOfWorkSuite() { db->script("CREATE TABLE orders (id text PRIMARY KEY, amount integer, version bigint)"); }
@@ -103,6 +114,35 @@ TEST_P(UnitOfWorkSuite, StateStreamAndOutboxAreWrittenTogether) {
   EXPECT_EQ("1 2 2", rows());
   EXPECT_EQ("15", value("SELECT amount FROM orders"));
   EXPECT_EQ("order.raised", value("SELECT type FROM " + table("event") + " WHERE version = 2"));
+}
+
+TEST_P(UnitOfWorkSuite, WhoeverKnowsHowToSaveItIsHeard) {
+  UnitOfWork work(*db);
+  Order order = Order::place("o-7", 10);
+  work.track(order);
+  work.track(order, save);
+  work.track(order);
+  EXPECT_THROW(work.track(order, [](Connection&, const Order&) {}), Error) << "there is one already, and not the same";
+  void (*another)(Connection&, const Order&) = [](Connection&, const Order&) {};
+  EXPECT_THROW(work.track(order, another), Error);
+  work.commit();
+  EXPECT_EQ("1 1 1", rows());
+}
+
+// So units that have them in common do not wait for each other in a circle.
+TEST_P(UnitOfWorkSuite, StreamsAreWrittenInTheOrderOfTheirIds) {
+  UnitOfWork work(*db);
+  std::vector<Order> orders;
+  for (const char* id : {"c", "a", "b"}) orders.push_back(Order::place(id, 1));
+  for (Order& order : orders) work.track(order, save);
+  orders[2].raise(7);
+  work.commit();
+  std::string order;
+  const Rows written = db->run("SELECT aggregate_id FROM " + table("stream_event") + " ORDER BY position");
+  for (std::size_t row = 0; row < written.size(); ++row) order += written.text(row, 0);
+  EXPECT_EQ("abbc", order);
+  EXPECT_EQ(1, orders[0].version());
+  EXPECT_EQ(2, orders[2].version());
 }
 
 TEST_P(UnitOfWorkSuite, WithoutCommitNothingIs) {
@@ -199,6 +239,21 @@ TEST_P(UnitOfWorkSuite, WithRetriesItReadsAgainAndGoesThrough) {
   EXPECT_EQ(std::to_string(amount), value("SELECT amount FROM orders"));
 }
 
+// The aggregate may be gone when the one who has tracked it has returned.
+TEST_P(UnitOfWorkSuite, ToForgetTheCommitIsAnError) {
+  const auto forgetful = [](UnitOfWork& work) {
+    Order order = Order::place("o-7", 10);
+    work.track(order, save);
+  };
+  EXPECT_THROW(with_retries(*db, forgetful), Error);
+  EXPECT_FALSE(db->in_transaction());
+  EXPECT_FALSE(with_retries(*db, [](UnitOfWork& work) {
+    work.rollback();
+    return work.open();
+  })) << "not to want it is none";
+  EXPECT_EQ("0 0 0", rows());
+}
+
 TEST_P(UnitOfWorkSuite, EventsOfNoAggregateGoWithIt) {
   const EventContextScope scope({.actor = "ann"});
   UnitOfWork work(*db);
@@ -222,6 +277,21 @@ TEST_P(UnitOfWorkSuite, WithoutStreamsEventsGoToTheOutboxAlone) {
   EXPECT_EQ(2, order.version());
   EXPECT_EQ("order/o-7/2", value("SELECT aggregate_type || '/' || aggregate_id || '/' || version FROM " +
                                  table("event") + " WHERE type = 'order.raised'"));
+}
+
+TEST_P(UnitOfWorkSuite, ATenantsEventsAreItsOwn) {
+  UnitOfWork work(*db, {.transaction = {.tenant = "north"}});
+  work.add({.topic = "mail", .payload = "{}"});
+  work.commit();
+  EXPECT_EQ("north", value("SELECT tenant FROM " + table("event")));
+}
+
+TEST_P(UnitOfWorkSuite, ASnapshotIsOfWhatIsCommitted) {
+  place("o-7", 10);
+  auto order = load<Order>(*db, events, id_of("o-7"));
+  order->raise(5);
+  EXPECT_THROW(save_snapshot(*db, events, *order), Error);
+  EXPECT_FALSE(events.snapshot(*db, id_of("o-7")));
 }
 
 TEST_P(UnitOfWorkSuite, AnAggregateIsPlayedBackFromItsSnapshot) {
