@@ -481,6 +481,7 @@ struct CleanOptions {
   std::chrono::seconds events_older_than{std::chrono::hours(24) * 7};
   std::chrono::seconds dead_older_than{std::chrono::hours(24) * 90};
   std::chrono::seconds dedup_older_than{std::chrono::hours(24) * 7};
+  std::chrono::seconds inbox_older_than{std::chrono::hours(24) * 90};  // As long as anything may be sent again.
   std::string archive_to{};  // A folder that gets each event, as JSON lines, before it goes; none: no archive.
   bool dry = false;
   std::stop_token stop{};  // Once it is stopped, clean() ends with the batch it is at; nothing is left half done.
@@ -490,8 +491,12 @@ struct Cleaned {
   Count events{};
   Count dead{};
   Count dedup{};
+  Count inbox{};                         // Messages that are no longer known to have been handled.
+  Count idempotency{};                   // Answers that have expired.
   std::vector<std::string> held_back{};  // Who keeps events that are old enough to go, in words.
   bool more = false;                     // There is more to be cleaned; call again.
+
+  std::int64_t removed() const { return events.value + dead.value + dedup.value + inbox.value + idempotency.value; }
 };
 
 struct Anchored {

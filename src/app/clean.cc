@@ -26,10 +26,6 @@ void add(Count& sum, const Count& part) {
   sum.exact = sum.exact && part.exact;
 }
 
-std::int64_t removed(const Cleaned& cleaned) {
-  return cleaned.events.value + cleaned.dead.value + cleaned.dedup.value;
-}
-
 // Cleans until nothing is left to do, a signal comes, or nothing moves; `more` says whether something is left.
 Cleaned clean_all(Upkeep& upkeep, const CleanOptions& options, const Signals& signals) {
   Cleaned sum;
@@ -39,11 +35,13 @@ Cleaned clean_all(Upkeep& upkeep, const CleanOptions& options, const Signals& si
     add(sum.events, part.events);
     add(sum.dead, part.dead);
     add(sum.dedup, part.dedup);
+    add(sum.inbox, part.inbox);
+    add(sum.idempotency, part.idempotency);
     sum.held_back = part.held_back;
     sum.more = part.more;
-    progress.show(removed(sum));
+    progress.show(sum.removed());
     if (!part.more || options.dry) return sum;
-    idle = removed(part) == 0 ? idle + 1 : 0;
+    idle = part.removed() == 0 ? idle + 1 : 0;
     if (idle > 0) std::this_thread::sleep_for(idle_wait);
   }
   return sum;
@@ -53,8 +51,9 @@ std::string as_text(const Cleaned& cleaned, bool dry) {
   // A dry call looks at the part that one call would do.
   const std::string_view more = dry && cleaned.more ? " and more" : "";
   std::string text =
-      fmt::format("{} {}, {}, {}{}\n", dry ? "would remove" : "removed", counted(cleaned.events, "event"),
-                  counted(cleaned.dead, "dead letter"), counted(cleaned.dedup, "dedup key"), more);
+      fmt::format("{} {}, {}, {}, {}, {}{}\n", dry ? "would remove" : "removed", counted(cleaned.events, "event"),
+                  counted(cleaned.dead, "dead letter"), counted(cleaned.dedup, "dedup key"),
+                  counted(cleaned.inbox, "inbox message"), counted(cleaned.idempotency, "idempotency key"), more);
   for (const auto& who : cleaned.held_back) text += fmt::format("held back: {}\n", harmless(who));
   return text;
 }
@@ -62,7 +61,8 @@ std::string as_text(const Cleaned& cleaned, bool dry) {
 std::string as_json(const Cleaned& cleaned, bool dry) {
   JsonWriter json;
   json.begin_object().field("dry_run", dry).field("events", cleaned.events).field("dead", cleaned.dead);
-  json.field("dedup", cleaned.dedup).name("held_back").begin_list();
+  json.field("dedup", cleaned.dedup).field("inbox", cleaned.inbox).field("idempotency", cleaned.idempotency);
+  json.name("held_back").begin_list();
   for (const auto& who : cleaned.held_back) json.value(who);
   json.end_list().field("more", cleaned.more).end_object();
   return json.take();

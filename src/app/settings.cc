@@ -54,21 +54,38 @@ void read_store(Section& root, Settings& settings) {
 // What is kept for ever is kept for longer than anybody's clock has counted.
 constexpr std::chrono::hours for_ever = 24h * 36'500;
 
+constexpr config::Range<Section::Duration> retentions{1h, 24h * 3650};
+
+// A message must be known for as long as a rewind or a redrive may bring it again; of this log, that is.
+void read_retention_inbox(Section& root, const std::optional<std::chrono::hours>& retention, CleanOptions& clean) {
+  const std::chrono::seconds sent_again =
+      std::max<std::chrono::seconds>(retention.value_or(for_ever), clean.dead_older_than);
+  std::optional<Section::Duration> fallback;
+  if (retention) fallback = std::max(clean.inbox_older_than, sent_again);
+  const auto kept = root.duration_or_off("retention_inbox", fallback, retentions,
+                                         "How long the inbox knows what was handled, or \"off\": for ever");
+  clean.inbox_older_than = kept ? std::chrono::ceil<std::chrono::seconds>(*kept) : for_ever;
+  if (clean.inbox_older_than < sent_again)
+    root.refuse("retention_inbox",
+                "must not be shorter than retention and retention_dead: what is sent again until then would be handled "
+                "again");
+}
+
 void read_caretaker(Section& root, Settings& settings) {
-  constexpr config::Range<Section::Duration> range{1h, 24h * 3650};
   CleanOptions& clean = settings.caretaker.clean;
   const auto retention = root.duration_or_off(
-      "retention", settings.retention, range,
+      "retention", settings.retention, retentions,
       "How long events are kept at least, or \"off\": for ever; PostgreSQL's parts are fixed by the first migrate");
   settings.retention = std::nullopt;
   if (retention) settings.retention = std::chrono::ceil<std::chrono::hours>(*retention);
   clean.events_older_than = settings.retention.value_or(for_ever);
   const auto seconds = [&](const char* key, std::chrono::seconds fallback, std::string_view about) {
-    return std::chrono::ceil<std::chrono::seconds>(root.duration(key, fallback, range, about));
+    return std::chrono::ceil<std::chrono::seconds>(root.duration(key, fallback, retentions, about));
   };
   clean.dead_older_than =
       seconds("retention_dead", clean.dead_older_than, "How long dead letters are kept after that they died");
   clean.dedup_older_than = seconds("retention_dedup", clean.dedup_older_than, "How long a dedup key is remembered");
+  read_retention_inbox(root, settings.retention, clean);
   clean.archive_to = root.text("archive", clean.archive_to,
                                "Folder that gets each event, as JSON lines, before it is removed; empty: none");
   settings.caretaker.interval = root.duration("clean_interval", settings.caretaker.interval, {1s, 24h},

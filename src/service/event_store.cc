@@ -11,8 +11,8 @@
 #include "database/savepoint.h"
 #include "database/sql_text.h"
 #include "enqueue/columns.h"
-#include "enqueue/schema_name.h"
 #include "model/validate.h"
+#include "service/checks.h"
 #include "service_sql.h"
 
 namespace waybill {
@@ -54,14 +54,6 @@ std::string statement(std::string_view text, Dialect dialect, const std::string&
   for (const char* bytes : {"payload_bytes", "state"})
     sql = filled_in(sql, bytes, sqlite ? fmt::format("hex({})", bytes) : fmt::format("encode({}, 'hex')", bytes));
   return sql;
-}
-
-std::string from_hexadecimal(std::string_view digits) {
-  const auto value = [](char digit) { return digit <= '9' ? digit - '0' : (digit | 0x20) - 'a' + 10; };
-  std::string bytes;
-  for (std::size_t i = 0; i + 1 < digits.size(); i += 2)
-    bytes += static_cast<char>(value(digits[i]) << 4 | value(digits[i + 1]));
-  return bytes;
 }
 
 Time time_at(const Rows& rows, std::size_t row, std::size_t column) {
@@ -151,7 +143,7 @@ Conflict::Conflict(const StreamId& stream, std::int64_t expected, std::int64_t a
       actual_(actual) {}
 
 EventStore::EventStore(std::string schema) : schema_(std::move(schema)) {
-  if (!is_schema_name(schema_)) throw Error(Remedy::fix_config, fmt::format("the schema's name {}", schema_name_rule));
+  check_schema(schema_);
 }
 
 std::int64_t EventStore::append(Connection& connection, const StreamId& stream, Expected expected,

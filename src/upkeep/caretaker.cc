@@ -50,6 +50,8 @@ bool Caretaker::clean(const std::stop_token& stop) {
   total_.events.value += part.events.value;
   total_.dead.value += part.dead.value;
   total_.dedup.value += part.dedup.value;
+  total_.inbox.value += part.inbox.value;
+  total_.idempotency.value += part.idempotency.value;
   if (failing_.exchange(false)) {
     log_.info("cleaning works again");
     if (options_.tell) options_.tell("");
@@ -62,10 +64,12 @@ bool Caretaker::clean(const std::stop_token& stop) {
 }
 
 void Caretaker::note(const Cleaned& cleaned) {
-  if (cleaned.events.value + cleaned.dead.value + cleaned.dedup.value > 0)
+  if (cleaned.removed() > 0)
     log_.info("cleaned", {{"events", fmt::format("{}", cleaned.events.value)},
                           {"dead", fmt::format("{}", cleaned.dead.value)},
-                          {"dedup", fmt::format("{}", cleaned.dedup.value)}});
+                          {"dedup", fmt::format("{}", cleaned.dedup.value)},
+                          {"inbox", fmt::format("{}", cleaned.inbox.value)},
+                          {"idempotency", fmt::format("{}", cleaned.idempotency.value)}});
   const std::lock_guard lock(mutex_);
   if (!cleaned.held_back.empty() && held_back_ != cleaned.held_back)
     log_.warning("events that are old enough to go are still needed",

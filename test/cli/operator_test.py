@@ -181,12 +181,14 @@ class CleanTest(OperatorCase):
         return len(self.succeed("events", "list", "--json").json["events"])
 
     def test_what_is_old_and_delivered_goes(self):
-        self.assertEqual("removed 0 events, 0 dead letters, 0 dedup keys\n", self.succeed("clean").out)
+        self.assertEqual("removed 0 events, 0 dead letters, 0 dedup keys, 0 inbox messages, 0 idempotency keys\n",
+                         self.succeed("clean").out)
         self.age()
-        self.assertEqual("would remove 3 events, 0 dead letters, 0 dedup keys\n", self.succeed("clean", "--dry-run").out)
+        self.assertEqual("would remove 3 events, 0 dead letters, 0 dedup keys, 0 inbox messages, 0 idempotency keys\n",
+                         self.succeed("clean", "--dry-run").out)
         self.assertEqual(3, self.left())
         cleaned = self.succeed("clean", "--json").json
-        self.assertEqual({"dry_run", "events", "dead", "dedup", "held_back", "more"}, set(cleaned))
+        self.assertEqual({"dry_run", "events", "dead", "dedup", "inbox", "idempotency", "held_back", "more"}, set(cleaned))
         self.assertEqual((3, [], False), (cleaned["events"]["value"], cleaned["held_back"], cleaned["more"]))
         self.assertEqual(0, self.left())
 
@@ -215,6 +217,30 @@ class CleanTest(OperatorCase):
         self.age()
         self.assertEqual(0, self.succeed("clean", "--json", "--set", "retention=3650d").json["events"]["value"])
         self.assertIn("retention: must be a duration", self.refused("clean", "--set", "retention=x"))
+
+    def test_row84_the_inbox_knows_what_can_be_sent_again(self):
+        def kept(*settings):
+            flags = [part for setting in settings for part in ("--set", setting)]
+            return self.succeed("config", "show", *flags).out
+        self.assertIn('retention_inbox = "90d"', kept())
+        self.assertIn('retention_inbox = "100d"', kept("retention_dead=100d"))
+        self.assertIn('retention_inbox = "off"', kept("retention=off"))
+        self.assertIn('retention_inbox = "30d"', kept("retention_dead=30d", "retention_inbox=30d"))
+        for settings in (["retention_inbox=89d"], ["retention_inbox=90d", "retention=off"],
+                         ["retention_inbox=7d", "retention_dead=1d", "retention=8d"]):
+            flags = [part for setting in settings for part in ("--set", setting)]
+            self.assertIn("retention_inbox: must not be shorter than retention and retention_dead",
+                          self.refused("clean", *flags))
+
+    def test_what_applications_were_kept(self):
+        self.age()
+        with sqlite3.connect(self.folder / "test.db") as log:
+            log.execute("INSERT INTO waybill_inbox VALUES ('t', 'c', 'm', '2020-01-01T00:00:00.000Z')")
+            log.execute("INSERT INTO waybill_idempotency (tenant, key, fingerprint, status, content_type, body, expires_at) "
+                        "VALUES ('t', 'k', 'f', 200, '', '', '2020-01-01T00:00:00.000Z')")
+        log.close()
+        cleaned = self.succeed("clean", "--json").json
+        self.assertEqual((1, 1), (cleaned["inbox"]["value"], cleaned["idempotency"]["value"]))
 
 
 class AnchorTest(OperatorCase):

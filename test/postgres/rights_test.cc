@@ -84,6 +84,9 @@ TEST_F(RightsTest, RelayCannotForgeAPayloadNorCleanWhatIsYoung) {
     EXPECT_EQ(denied, user.refusal(std::string("SELECT waybill.sweep(") + ages + ", 1, false)")) << ages;
   EXPECT_EQ(denied, user.refusal("SELECT waybill.empty_slot(1::smallint, '0 s')"));
   EXPECT_EQ("", user.refusal("SELECT waybill.sweep('1 h', '1 h', '1 h', 1, false)"));
+  EXPECT_EQ(denied, user.refusal("SELECT waybill.sweep_inbox('59 min', 1, false)"));
+  EXPECT_EQ("", user.refusal("SELECT waybill.sweep_inbox('1 h', 1, false)"));
+  EXPECT_EQ("", user.refusal("SELECT waybill.sweep_idempotency(1, false)"));
   EXPECT_EQ("", Sql(user_with("operator")).refusal("SELECT waybill.sweep('0', '0', '0', 1, false)"));
 }
 
@@ -119,7 +122,7 @@ TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
       testing::ElementsAre(
           "waybill_relay: attempt INSERT, cursor INSERT, destination INSERT, kept INSERT, lease INSERT, "
           "relay DELETE INSERT UPDATE, undelivered DELETE",
-          "waybill_service: idempotency DELETE INSERT UPDATE, inbox INSERT, projection DELETE INSERT UPDATE, snapshot "
+          "waybill_service: idempotency DELETE INSERT, inbox INSERT, projection DELETE INSERT UPDATE, snapshot "
           "DELETE INSERT UPDATE"));
   EXPECT_THAT(
       app.column(
@@ -149,9 +152,32 @@ TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
                  "'waybill'::regnamespace AND r.rolname LIKE 'waybill%' GROUP BY r.rolname ORDER BY 1"),
       testing::ElementsAre("waybill_enqueue: enqueue first_id new_id",
                            "waybill_operator: dismiss edit empty_slot flush forget keep note_timeline pause "
-                           "redrive resume rewind sweep",
-                           "waybill_reader: flush", "waybill_relay: empty_slot flush keep note_timeline sweep",
-                           "waybill_service: append enqueue first_id new_id try_append"));
+                           "redrive resume rewind sweep sweep_idempotency sweep_inbox",
+                           "waybill_reader: flush",
+                           "waybill_relay: empty_slot flush keep note_timeline sweep sweep_idempotency sweep_inbox",
+                           "waybill_service: append enqueue first_id first_time idempotency_begin idempotency_end "
+                           "new_id try_append"));
+}
+
+TEST_F(RightsTest, ServiceHandlesMessagesAndAnswersRequestsAndUndoesNeither) {
+  Sql user(user_with("service"));
+  user("SET waybill.tenant = 'default'");
+  EXPECT_EQ("t", user("SELECT waybill.first_time('billing', 'm-1')"));
+  EXPECT_EQ("first", user("SELECT outcome FROM waybill.idempotency_begin('k', 'f')"));
+  user("SELECT waybill.idempotency_end('k', 'f', 200)");
+  EXPECT_EQ("again", user("SELECT outcome FROM waybill.idempotency_begin('k', 'f')"));
+  EXPECT_EQ(denied, user.refusal("DELETE FROM waybill.inbox"));
+  EXPECT_EQ(denied, user.refusal("UPDATE waybill.inbox SET handled_at = now()"));
+  EXPECT_EQ(denied, user.refusal("UPDATE waybill.idempotency SET status = 201"));
+  EXPECT_EQ(denied, user.refusal("SELECT waybill.sweep_inbox('1 d', 1, false)"));
+  EXPECT_EQ(denied, user.refusal("SELECT waybill.sweep_idempotency(1, false)"));
+  EXPECT_EQ("", user.refusal("DELETE FROM waybill.idempotency WHERE key = 'k'")) << "to forget an answer";
+  for (const char* role : {"enqueue", "relay", "operator", "reader"}) {
+    Sql other(user_with(role));
+    EXPECT_EQ(denied, other.refusal("SELECT waybill.first_time('billing', 'm-2')")) << role;
+    EXPECT_EQ(denied, other.refusal("SELECT waybill.idempotency_begin('k', 'f')")) << role;
+    EXPECT_EQ(denied, other.refusal("SELECT waybill.idempotency_end('k', 'f', 200)")) << role;
+  }
 }
 
 TEST_F(RightsTest, WhoMayReadTheLogCanFollowIt) {

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -59,6 +60,17 @@ class DatabaseTest : public testing::TestWithParam<std::string> {
   const std::string url = make();
   std::unique_ptr<Connection> db = connect(url);
 };
+
+// What to do about the Error that the call throws.
+inline Remedy refusal(const std::function<void()>& call) {
+  try {
+    call();
+  } catch (const Error& error) {
+    return error.remedy();
+  }
+  ADD_FAILURE() << "it was not refused";
+  return Remedy::unknown;
+}
 
 inline const auto every_database = testing::Values("postgres", "pooled", "sqlite");
 inline std::string database_name(const testing::TestParamInfo<std::string>& database) {

@@ -32,6 +32,10 @@ class DocsTest : public DatabaseTest {
   DocsTest() {
     db->script(
         "CREATE TABLE queue (id text PRIMARY KEY, waiting bigint NOT NULL); INSERT INTO queue VALUES ('q-1', 0)");
+    db->script("CREATE TABLE room (id text PRIMARY KEY, calls bigint NOT NULL); INSERT INTO room VALUES ('r-1', 0)");
+    db->script(sqlite()
+                   ? "CREATE TABLE visit (id INTEGER PRIMARY KEY, patient TEXT NOT NULL)"
+                   : "CREATE TABLE visit (id bigint PRIMARY KEY GENERATED ALWAYS AS IDENTITY, patient text NOT NULL)");
   }
 };
 
@@ -57,6 +61,19 @@ TEST_P(DocsTest, TheLibrarysExample) {
   work.track(*queue);
   work.commit();
   EXPECT_EQ(2U, load<clinic::WaitingQueue>(*db, events, stream)->size());
+}
+
+TEST_P(DocsTest, WhatComesMoreThanOnce) {
+  for (const char* message : {"m-1", "m-2", "m-1"}) clinic::on_called(*db, message, "r-1");
+  EXPECT_EQ("2", value("SELECT calls FROM room"));
+  for (int i = 0; i < 2; ++i) {
+    const StoredAnswer answer = clinic::book_visit(*db, "k-1", "ann");
+    EXPECT_EQ(201, answer.status);
+    EXPECT_EQ(R"({"visit":1})", answer.body);
+  }
+  EXPECT_EQ(422, clinic::book_visit(*db, "k-1", "bob").status);
+  EXPECT_EQ(1, count("visit"));
+  EXPECT_EQ(1, count(table("event")));
 }
 
 // It is on a PGconn.

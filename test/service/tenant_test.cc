@@ -1,6 +1,8 @@
 // Tenants: whoever names one sees and writes its rows, and nobody forgets to.
 
 #include "waybill/enqueue.h"
+#include "waybill/idempotency.h"
+#include "waybill/inbox.h"
 #include "waybill/unit_of_work.h"
 
 #include "postgres/postgres_fixture.h"
@@ -173,6 +175,47 @@ TEST_F(TenantTest, TheOwnerSeesAllTenants) {
   app("DO $$ BEGIN CREATE USER owning; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
   app("ALTER TABLE waybill.stream_event OWNER TO owning; GRANT USAGE ON SCHEMA waybill TO owning");
   EXPECT_EQ("1", Sql(server.url(database(), "owning"))("SELECT count(*) FROM waybill.stream_event"));
+}
+
+// The same message, the same key: to each tenant its own, on one and the same session of the server.
+TEST_F(TenantTest, Row83_84_ThroughAPoolerOnOneSessionTenantsHaveTheirOwnInboxAndKeys) {
+  TmpPgBouncer pooler(server.port(), "only_service", 1);
+  const auto north = waybill::connect(pooler.url(database()));
+  const auto south = waybill::connect(pooler.url(database()));
+  const std::string session = "SELECT pg_backend_pid()";
+  ASSERT_EQ(north->run(session).text(0, 0), south->run(session).text(0, 0));
+  const Inbox inbox("billing");
+  const IdempotencyKeys keys;
+  const auto handle = [&](Connection& line, const std::string& as) {
+    return inbox.once(line, "m-1", [](Connection&) {}, {.transaction = {.tenant = as}});
+  };
+  const auto ask = [&](Connection& line, const std::string& as) {
+    return keys
+        .once(line, {.key = "k", .fingerprint = "f-" + as, .tenant = as},
+              [&](Connection&) { return StoredAnswer{.body = as}; })
+        .answer.body;
+  };
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(i == 0, handle(*north, "north"));
+    EXPECT_EQ(i == 0, handle(*south, "south"));
+    EXPECT_EQ("north", ask(*north, "north"));
+    EXPECT_EQ("south", ask(*south, "south"));
+    EXPECT_THROW(handle(*north, ""), Error) << "who names none handles nothing";
+    EXPECT_THROW(ask(*south, ""), Error);
+    EXPECT_EQ("0", south
+                       ->run("SELECT (SELECT count(*) FROM waybill.inbox) + (SELECT count(*) FROM "
+                             "waybill.idempotency)")
+                       .text(0, 0));
+  }
+  // Nor can one who has named himself write, or see, what is another's.
+  Transaction transaction(*north, {.tenant = "north"});
+  EXPECT_FALSE(keys.begin(*north, {.key = "k", .fingerprint = "f-south", .tenant = "south"})) << "he sees none";
+  EXPECT_THROW(keys.end(*north, {.key = "k", .fingerprint = "f-south", .tenant = "south"}, {}), Error);
+  transaction.rollback();
+  Transaction second(*north, {.tenant = "north"});
+  EXPECT_THROW(inbox.first_time(*north, "m-2", "south"), Error);
+  EXPECT_EQ("north,south", app("SELECT string_agg(tenant, ',' ORDER BY tenant) FROM waybill.inbox"));
+  EXPECT_EQ("north,south", app("SELECT string_agg(tenant, ',' ORDER BY tenant) FROM waybill.idempotency"));
 }
 
 // Two tenants take turns on the sessions of a pooler; none finds the other's name in it.

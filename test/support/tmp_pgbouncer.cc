@@ -10,13 +10,14 @@
 
 namespace waybill {
 
-TmpPgBouncer::TmpPgBouncer(int server_port, const std::string& user) : folder_("postgres"), port_(free_port()) {
+TmpPgBouncer::TmpPgBouncer(int server_port, const std::string& user, int connections)
+    : folder_("postgres"), port_(free_port()) {
   const std::string path = folder_.path() + "/pgbouncer.ini";
   // "any" logs everybody in as the user named here; the URL's is not looked at.
   std::ofstream(path) << "[databases]\n* = host=127.0.0.1 user=" << user << " port=" << server_port
                       << "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " << port_
-                      << "\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = 3\n"
-                         "max_client_conn = 100\n";
+                      << "\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = "
+                      << connections << "\nmax_client_conn = 100\n";
   process_ = std::make_unique<ChildProcess>(std::vector<std::string>{"/usr/sbin/pgbouncer", path},
                                             folder_.path() + "/log", "postgres");
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);

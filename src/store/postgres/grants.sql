@@ -37,10 +37,12 @@ BEGIN
     IF suffix = 'service' THEN
       EXECUTE format('GRANT SELECT, INSERT (tenant, aggregate_type, aggregate_id, version, id, topic, type, payload, '
         'payload_bytes, metadata, schema_id, schema_version, occurred_at) ON {schema}.stream_event TO %I', role);
-      EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.snapshot, {schema}.idempotency, {schema}.projection '
-        'TO %I', role);
+      EXECUTE format('GRANT SELECT, INSERT, UPDATE, DELETE ON {schema}.snapshot, {schema}.projection TO %I', role);
+      -- What was handled stays so; an answer may be forgotten, but not become another.
       EXECUTE format('GRANT SELECT, INSERT ON {schema}.inbox TO %I', role);
-      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.try_append, {schema}.append TO %I', role);
+      EXECUTE format('GRANT SELECT, INSERT, DELETE ON {schema}.idempotency TO %I', role);
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, '
+        '{schema}.idempotency_begin, {schema}.idempotency_end TO %I', role);
     END IF;
     -- They refuse, and say what to do instead.
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
@@ -57,7 +59,7 @@ BEGIN
     END IF;
     IF suffix IN ('relay', 'operator') THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, '
-        '{schema}.note_timeline TO %I', role);
+        '{schema}.sweep_inbox, {schema}.sweep_idempotency, {schema}.note_timeline TO %I', role);
     END IF;
     IF suffix = 'operator' THEN
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, '
@@ -69,7 +71,8 @@ END $$;
 REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit, {schema}.flush FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
   {schema}.forget FROM PUBLIC;
-REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {schema}.note_timeline
-  FROM PUBLIC;
-REVOKE ALL ON FUNCTION {schema}.try_append, {schema}.append FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {schema}.sweep_inbox,
+  {schema}.sweep_idempotency, {schema}.note_timeline FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, {schema}.idempotency_begin,
+  {schema}.idempotency_end FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.lock_for_anchor FROM PUBLIC;

@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t exact_count_max = 10'000;
 constexpr std::int64_t rows_at_once = 10'000;  // to be deleted in one transaction
+constexpr std::int64_t answers_at_once = 500;  // A body may be large.
 constexpr std::int64_t copies_at_once = 2'000;
 // Of the archive, read in one go: so many lines at most, and no more once they have so many bytes.
 constexpr int lines_at_once = 1'000;
@@ -84,6 +85,7 @@ class PgUpkeep final : public Upkeep {
   // What the snapshot sees of it. False: stopped.
   bool archive(const Slot& slot, const std::string& snapshot, const std::stop_token& stop, ArchiveFile& file);
   void sweep(const CleanOptions& options, Cleaned& cleaned);
+  void sweep_library(const CleanOptions& options, Cleaned& cleaned);
 
   PgDatabasePtr database_;
   std::unique_ptr<PgConnection> connection_;  // Made when it is needed: to anchor, no check must stand in the way.
@@ -144,6 +146,7 @@ Cleaned PgUpkeep::clean(const CleanOptions& options) {
     cleaned.more = true;
   } else {
     sweep(options, cleaned);
+    sweep_library(options, cleaned);
   }
   return cleaned;
 }
@@ -259,6 +262,22 @@ void PgUpkeep::sweep(const CleanOptions& options, Cleaned& cleaned) {
   cleaned.dead = count_of(rows.integer(0, 0), 0);
   cleaned.dedup = count_of(rows.integer(0, 1), 0);
   cleaned.more = cleaned.more || rows.boolean(0, 2);
+}
+
+// What the library keeps for applications; each kind in a transaction of its own.
+void PgUpkeep::sweep_library(const CleanOptions& options, Cleaned& cleaned) {
+  const auto swept = [&](const char* name, const char* call, std::int64_t most, PgParameters parameters) {
+    parameters.emplace_back(std::to_string(options.dry ? exact_count_max + 1 : most));
+    parameters.emplace_back(options.dry ? "t" : "f");
+    const std::int64_t rows = ask(query(name, call), std::move(parameters)).integer(0, 0);
+    cleaned.more = cleaned.more || (!options.dry && rows >= most);
+    return count_of(rows, 0);
+  };
+  cleaned.inbox =
+      swept("sweep_inbox", "SELECT {schema}.sweep_inbox($1::bigint * interval '1 second', $2::bigint, $3::boolean)",
+            rows_at_once, {seconds_text(options.inbox_older_than)});
+  cleaned.idempotency =
+      swept("sweep_idempotency", "SELECT {schema}.sweep_idempotency($1::bigint, $2::boolean)", answers_at_once, {});
 }
 
 // The work is in SQL (migrations/004_upkeep.sql), for people to call as well. Connects without the check that would

@@ -60,6 +60,8 @@ Cleaner::Cleaner(const Database& log, const Database& state, const CleanOptions&
       events_limit_(ago(options.events_older_than)),
       dead_limit_(ago(options.dead_older_than)),
       dedup_limit_(ago(options.dedup_older_than)),
+      inbox_limit_(ago(options.inbox_older_than)),
+      expiry_limit_(ago(std::chrono::seconds(0))),
       archive_(options.dry ? "" : options.archive_to, log, state) {}
 
 std::int64_t Cleaner::floor() const {
@@ -93,9 +95,14 @@ Cleaned Cleaner::look() {
       log_.query("SELECT count(*) FROM (SELECT 1 FROM waybill_event WHERE seq <= ?1 AND created_at < ?2 LIMIT ?3)");
   events.bind(1, floor()).bind(2, events_limit_).bind(3, limit);
   found.events = count(std::move(events));
-  Query dedup = log_.query("SELECT count(*) FROM (SELECT 1 FROM waybill_dedup WHERE created_at < ?1 LIMIT ?2)");
-  dedup.bind(1, dedup_limit_).bind(2, limit);
-  found.dedup = count(std::move(dedup));
+  const auto before = [&](std::string_view table, std::string_view time, const std::string& end) {
+    Query rows = log_.query(fmt::format("SELECT count(*) FROM (SELECT 1 FROM {} WHERE {} < ?1 LIMIT ?2)", table, time));
+    rows.bind(1, end).bind(2, limit);
+    return count(std::move(rows));
+  };
+  found.dedup = before("waybill_dedup", "created_at", dedup_limit_);
+  found.inbox = before("waybill_inbox", "handled_at", inbox_limit_);
+  found.idempotency = before("waybill_idempotency", "expires_at", expiry_limit_);
   Query dead = state_.query(fmt::format("SELECT count(*) FROM ({} LIMIT ?2)", dead_rows));
   dead.bind(1, dead_limit_).bind(2, limit);
   found.dead = count(std::move(dead));
@@ -107,7 +114,10 @@ Cleaned Cleaner::run() {
   Cleaned done;
   clean_state(done);
   clean_events(done);
-  clean_dedup(done);
+  done.dedup.value = clean_table("waybill_dedup", "tenant, key", "created_at", dedup_limit_, done.more);
+  done.inbox.value =
+      clean_table("waybill_inbox", "tenant, consumer, message_id", "handled_at", inbox_limit_, done.more);
+  done.idempotency.value = clean_table("waybill_idempotency", "tenant, key", "expires_at", expiry_limit_, done.more);
   done.held_back = held_back();
   return done;
 }
@@ -201,24 +211,25 @@ bool Cleaner::all_kept(const Batch& batch) const {
                       [&](std::int64_t seq) { return loose.bind(1, seq).step(); });
 }
 
-void Cleaner::clean_dedup(Cleaned& done) {
+std::int64_t Cleaner::clean_table(std::string_view table, std::string_view key, std::string_view time,
+                                  const std::string& limit, bool& more) {
+  Query old = log_.query(fmt::format("SELECT 1 FROM {} WHERE {} < ?1 LIMIT 1", table, time));
+  Query out = log_.query(fmt::format(
+      "DELETE FROM {0} WHERE ({1}) IN (SELECT {1} FROM {0} WHERE {2} < ?1 ORDER BY {2} LIMIT ?2)", table, key, time));
+  std::int64_t deleted = 0;
   for (int i = 0; i < batches_max && goes_on(); ++i) {
-    Query old = log_.query("SELECT 1 FROM waybill_dedup WHERE created_at < ?1 LIMIT 1");
-    if (!old.bind(1, dedup_limit_).step()) return;
+    const bool any = old.bind(1, limit).step();
     old.reset();
+    if (!any) return deleted;
     std::optional<SqliteTransaction> transaction;
     if (!begin(transaction, log_)) break;
-    log_.query(
-            "DELETE FROM waybill_dedup WHERE (tenant, key) IN (SELECT tenant, key FROM waybill_dedup "
-            "WHERE created_at < ?1 ORDER BY created_at LIMIT ?2)")
-        .bind(1, dedup_limit_)
-        .bind(2, batch_rows_max)
-        .run();
-    const int deleted = sqlite3_changes(log_.raw());
+    out.bind(1, limit).bind(2, batch_rows_max).run();
+    const int rows = sqlite3_changes(log_.raw());
     transaction->commit();
-    done.dedup.value += deleted;
+    deleted += rows;
   }
-  done.more = true;
+  more = true;
+  return deleted;
 }
 
 // --- Our own file

@@ -37,7 +37,9 @@ class Cleaner {
   bool take_out(const Batch& batch);
   void copy_awaited(const Batch& batch);
   bool all_kept(const Batch& batch) const;
-  void clean_dedup(Cleaned& done);
+  // Rows of a table of the application's file whose `time` is before `limit`.
+  std::int64_t clean_table(std::string_view table, std::string_view key, std::string_view time,
+                           const std::string& limit, bool& more);
   void clean_state(Cleaned& done);
   std::int64_t delete_some(std::string_view find, std::string_view out, const std::string& limit, bool& more);
   void clean_cursors(bool& more);
@@ -48,6 +50,8 @@ class Cleaner {
   const std::string events_limit_;
   const std::string dead_limit_;
   const std::string dedup_limit_;
+  const std::string inbox_limit_;
+  const std::string expiry_limit_;
   Archive archive_;
   std::int64_t looked_upto_ = 0;
 };

@@ -43,24 +43,24 @@ CREATE TABLE {schema}.snapshot (
 
 -- What each consumer has handled.
 CREATE TABLE {schema}.inbox (
-  tenant     text COLLATE "C" NOT NULL,
-  consumer   text COLLATE "C" NOT NULL,
-  message_id text COLLATE "C" NOT NULL,
+  tenant     text COLLATE "C" NOT NULL CHECK (octet_length(tenant) BETWEEN 1 AND 255),
+  consumer   text COLLATE "C" NOT NULL CHECK (octet_length(consumer) BETWEEN 1 AND 255),
+  message_id text COLLATE "C" NOT NULL CHECK (octet_length(message_id) BETWEEN 1 AND 512),
   handled_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (tenant, consumer, message_id)
 );
 CREATE INDEX inbox_by_age ON {schema}.inbox (handled_at);
 
--- The answers to requests that may come again.
+-- The answers to requests that may come again. One of 500 or more is none: what it is about is rolled back.
 CREATE TABLE {schema}.idempotency (
-  tenant       text COLLATE "C" NOT NULL,
-  key          text COLLATE "C" NOT NULL,
-  fingerprint  text NOT NULL,
-  status       integer NOT NULL,
-  content_type text NOT NULL,
-  body         bytea NOT NULL,
+  tenant       text COLLATE "C" NOT NULL CHECK (octet_length(tenant) BETWEEN 1 AND 255),
+  key          text COLLATE "C" NOT NULL CHECK (octet_length(key) BETWEEN 1 AND 255),
+  fingerprint  text NOT NULL CHECK (octet_length(fingerprint) BETWEEN 1 AND 255),
+  status       integer NOT NULL CHECK (status BETWEEN 100 AND 499),
+  content_type text NOT NULL CHECK (octet_length(content_type) <= 255),
+  body         bytea NOT NULL CHECK (octet_length(body) <= 1048576),
   answered_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
-  expires_at   timestamptz NOT NULL,
+  expires_at   timestamptz NOT NULL CHECK (expires_at > answered_at),
   PRIMARY KEY (tenant, key)
 );
 CREATE INDEX idempotency_by_expiry ON {schema}.idempotency (expires_at);
@@ -198,4 +198,134 @@ BEGIN
       DETAIL = (-1 - version)::text;
   END IF;
   RETURN version;
+END $$;
+
+-- --- The inbox
+
+-- Is it the first time that the consumer gets this message? Whoever is told so handles it, in this transaction. If another
+-- transaction is at it, waits for its end: if that has rolled back, it is the first time. Rests on the primary key alone.
+-- (Above READ COMMITTED whoever has waited may get a serialization failure instead of `false`.)
+CREATE FUNCTION {schema}.first_time(consumer text, message_id text, tenant text DEFAULT NULL) RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+  INSERT INTO {schema}.inbox (tenant, consumer, message_id)
+  VALUES (coalesce(tenant, nullif(current_setting('waybill.tenant', true), ''), 'default'), consumer, message_id)
+  ON CONFLICT DO NOTHING;
+  RETURN FOUND;
+END $$;
+
+-- --- Idempotency keys
+
+-- What is to be done about a request under this key, in this transaction? `first`: do it, and end with idempotency_end(),
+-- in the same transaction. `again`: it was done; this is the answer of then. `running`: somebody is at it, and was still
+-- after `wait`. `other`: the key was used for something else.
+--
+-- That it is done once rests on the primary key alone: of two answers under one key the second is not written, and its
+-- transaction can only be begun again. The lock is there so that nobody need do the work to find that out. Its number is a
+-- hash: who has another key with the same number, or uses the number for something else, is `running` to us for a while.
+-- But an answer is looked up by tenant and key, so nobody gets another's.
+CREATE FUNCTION {schema}.idempotency_begin(
+  key text, fingerprint text, tenant text DEFAULT NULL, wait interval DEFAULT '0',
+  OUT outcome text, OUT status integer, OUT content_type text, OUT body bytea)
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+DECLARE
+  whose text := coalesce(tenant, nullif(current_setting('waybill.tenant', true), ''), 'default');
+  number bigint := hashtextextended(key, hashtextextended('{schema} idempotency ' || whose, 0));
+  timeout text := current_setting('lock_timeout');
+  stored record;
+BEGIN
+  IF key IS NULL OR octet_length(key) NOT BETWEEN 1 AND 255
+     OR fingerprint IS NULL OR octet_length(fingerprint) NOT BETWEEN 1 AND 255 THEN
+    RAISE check_violation USING MESSAGE = 'an idempotency key and its fingerprint have 1 to 255 bytes each';
+  END IF;
+  IF wait NOT BETWEEN interval '0' AND interval '1 minute' THEN
+    RAISE check_violation USING MESSAGE = 'nobody waits longer than a minute for another''s answer';
+  END IF;
+  -- First without the lock, since nobody needs it to be answered; then with it: it is let go after the commit.
+  FOR look IN 1..2 LOOP
+    SELECT i.fingerprint, i.status, i.content_type, i.body, i.expires_at <= clock_timestamp() AS expired INTO stored
+    FROM {schema}.idempotency i WHERE i.tenant = whose AND i.key = idempotency_begin.key;
+    IF NOT stored.expired AND stored.fingerprint <> fingerprint THEN
+      outcome := 'other';
+      RETURN;
+    ELSIF NOT stored.expired THEN
+      outcome := 'again';
+      status := stored.status;
+      content_type := stored.content_type;
+      body := stored.body;
+      RETURN;
+    ELSIF look = 1 AND NOT pg_try_advisory_xact_lock(number) THEN
+      outcome := 'running';
+      IF wait = interval '0' THEN
+        RETURN;
+      END IF;
+      BEGIN
+        PERFORM set_config('lock_timeout', greatest(1, extract(epoch FROM wait) * 1000)::bigint::text, true);
+        PERFORM pg_advisory_xact_lock(number);
+        PERFORM set_config('lock_timeout', timeout, true);
+      EXCEPTION WHEN lock_not_available THEN
+        RETURN;
+      END;
+    END IF;
+  END LOOP;
+  IF stored.expired THEN
+    DELETE FROM {schema}.idempotency i WHERE i.tenant = whose AND i.key = idempotency_begin.key;
+  END IF;
+  outcome := 'first';
+END $$;
+
+-- Keeps the answer to a request that idempotency_begin() has called `first`. One of 500 or more cannot be kept: roll back.
+CREATE FUNCTION {schema}.idempotency_end(
+  key text, fingerprint text, status integer, body bytea DEFAULT '', content_type text DEFAULT 'application/json',
+  kept interval DEFAULT '24 hours', tenant text DEFAULT NULL)
+RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+#variable_conflict use_variable
+BEGIN
+  INSERT INTO {schema}.idempotency (tenant, key, fingerprint, status, content_type, body, expires_at)
+  VALUES (coalesce(tenant, nullif(current_setting('waybill.tenant', true), ''), 'default'), key, fingerprint, status,
+    content_type, body, clock_timestamp() + kept)
+  ON CONFLICT DO NOTHING;
+  IF NOT FOUND THEN
+    RAISE serialization_failure USING MESSAGE = 'the request was answered meanwhile: begin the transaction again';
+  END IF;
+END $$;
+
+-- --- Cleaning: `most` rows at most; how many there were. dry: counts. Whoever else cleans takes other rows.
+
+CREATE FUNCTION {schema}.sweep_inbox(older_than interval, most bigint, dry boolean) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  before timestamptz := clock_timestamp() - older_than;
+  rows bigint;
+BEGIN
+  IF dry THEN
+    RETURN (SELECT count(*) FROM (SELECT FROM {schema}.inbox i WHERE i.handled_at < before LIMIT most) i);
+  END IF;
+  PERFORM {schema}.check_age(older_than);
+  DELETE FROM {schema}.inbox i
+  WHERE i.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.inbox o WHERE o.handled_at < before ORDER BY o.handled_at LIMIT most
+    FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS rows = ROW_COUNT;
+  RETURN rows;
+END $$;
+
+-- What has expired.
+CREATE FUNCTION {schema}.sweep_idempotency(most bigint, dry boolean) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  before timestamptz := clock_timestamp();
+  rows bigint;
+BEGIN
+  IF dry THEN
+    RETURN (SELECT count(*) FROM (SELECT FROM {schema}.idempotency i WHERE i.expires_at <= before LIMIT most) i);
+  END IF;
+  DELETE FROM {schema}.idempotency i
+  WHERE i.ctid = ANY (ARRAY(
+    SELECT o.ctid FROM {schema}.idempotency o WHERE o.expires_at <= before ORDER BY o.expires_at LIMIT most
+    FOR UPDATE SKIP LOCKED));
+  GET DIAGNOSTICS rows = ROW_COUNT;
+  RETURN rows;
 END $$;

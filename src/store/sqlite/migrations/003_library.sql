@@ -36,22 +36,22 @@ CREATE TABLE waybill_snapshot (
 
 -- What each consumer has handled.
 CREATE TABLE waybill_inbox (
-  tenant     TEXT NOT NULL,
-  consumer   TEXT NOT NULL,
-  message_id TEXT NOT NULL,
+  tenant     TEXT NOT NULL DEFAULT 'default' CHECK (length(CAST(tenant AS BLOB)) BETWEEN 1 AND 255),
+  consumer   TEXT NOT NULL CHECK (length(CAST(consumer AS BLOB)) BETWEEN 1 AND 255),
+  message_id TEXT NOT NULL CHECK (length(CAST(message_id AS BLOB)) BETWEEN 1 AND 512),
   handled_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   PRIMARY KEY (tenant, consumer, message_id)
 ) WITHOUT ROWID;
 CREATE INDEX waybill_inbox_age ON waybill_inbox (handled_at);
 
--- The answers to requests that may come again.
+-- The answers to requests that may come again. One of 500 or more is none: what it is about is rolled back.
 CREATE TABLE waybill_idempotency (
-  tenant       TEXT NOT NULL,
-  key          TEXT NOT NULL,
-  fingerprint  TEXT NOT NULL,
-  status       INTEGER NOT NULL,
-  content_type TEXT NOT NULL,
-  body         BLOB NOT NULL,
+  tenant       TEXT NOT NULL DEFAULT 'default' CHECK (length(CAST(tenant AS BLOB)) BETWEEN 1 AND 255),
+  key          TEXT NOT NULL CHECK (length(CAST(key AS BLOB)) BETWEEN 1 AND 255),
+  fingerprint  TEXT NOT NULL CHECK (length(CAST(fingerprint AS BLOB)) BETWEEN 1 AND 255),
+  status       INTEGER NOT NULL CHECK (status BETWEEN 100 AND 499),
+  content_type TEXT NOT NULL CHECK (length(CAST(content_type AS BLOB)) <= 255),
+  body         BLOB NOT NULL CHECK (length(CAST(body AS BLOB)) <= 1048576),
   answered_at  TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   expires_at   TEXT NOT NULL,
   PRIMARY KEY (tenant, key)
