@@ -6,6 +6,8 @@
 #include <gtest/gtest.h>
 
 #include "waybill/enqueue.h"
+#include "waybill/idempotency.h"
+#include "waybill/inbox.h"
 #include "waybill/postgres.h"
 
 #include "support/tmp_postgres.h"
@@ -52,6 +54,22 @@ TEST_F(PqxxTest, AnEventIsWrittenInATransactionOfItsOwn) {
   }
   EXPECT_EQ(1, count("room"));
   EXPECT_EQ(1, count("waybill.event"));
+}
+
+TEST_F(PqxxTest, WhatComesTwiceIsDoneOnce) {
+  const Inbox inbox("billing");
+  const IdempotencyKeys keys;
+  const std::string body("\0\xff", 2);
+  for (const bool first : {true, false}) {
+    EXPECT_EQ(first, inbox.once(*db, "m-1", [](Connection& line) { line.run("INSERT INTO room (id) VALUES ('a')"); }));
+    EXPECT_EQ(body, keys.once(*db, {.key = "k", .fingerprint = "f"},
+                              [&](Connection&) { return StoredAnswer{.body = first ? body : "another"}; })
+                        .answer.body);
+    pqxx::work work(connection);
+    EXPECT_EQ(first, inbox.first_time(*borrow(work), "m-2"));
+    work.commit();
+  }
+  EXPECT_EQ(1, count("room"));
 }
 
 TEST_F(PqxxTest, OurTransactionsRunOnItsConnection) {
