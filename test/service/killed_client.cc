@@ -1,7 +1,7 @@
 // What the test kills (killed_suite.cc): a client that asks under an idempotency key, or a consumer with an inbox.
 //
 //   killed_client ask URL STAGE GATE                    prints "PID began", "PID done ANSWER", "PID again ANSWER"
-//   killed_client consume URL DELIVERIES PROGRESS SEED
+//   killed_client consume URL DELIVERIES PROGRESS SEED GATE
 
 #include <chrono>
 #include <cstdio>
@@ -37,6 +37,9 @@ class Stops {
   void at(int stage) const {
     if (stage != stage_) return;
     say("began");
+    stand_still();
+  }
+  void stand_still() const {
     while (!std::filesystem::exists(gate_)) std::this_thread::sleep_for(2ms);
   }
 
@@ -95,8 +98,10 @@ int ask(const std::string& url, const Stops& stops) {
   }
 }
 
-// Handles what is delivered; acknowledges ten at a time, so that after a kill some come again.
-int consume(const std::string& url, const std::string& deliveries, Progress& progress, unsigned seed) {
+// Handles what is delivered; acknowledges ten at a time, so that after a kill some come again. At every tenth it stands
+// still in the middle, once, if the gate is shut: whoever kills has the time to.
+int consume(const std::string& url, const std::string& deliveries, Progress& progress, unsigned seed,
+            const Stops& stops) {
   std::mt19937 random(seed);
   std::vector<std::string> messages;
   std::ifstream file(deliveries);
@@ -110,6 +115,7 @@ int consume(const std::string& url, const std::string& deliveries, Progress& pro
       const bool first = inbox.once(*db, message, [&](Connection& line) {
         progress.state = Progress::inside;
         line.run("INSERT INTO effect (message) VALUES ($1)", message);
+        if (i % 10 == 5 && progress.stopped.exchange(i) < i) stops.stand_still();
         enqueue(line, {.topic = "billed", .payload = '"' + message + '"'});
         if (random() % 20 == 0) throw Error(Remedy::retry, "the handler's own");
         progress.state = Progress::committing;
@@ -134,9 +140,9 @@ int main(int argc, char** argv) {
   try {
     if (argc == 5 && arguments[1] == "ask")
       return waybill::ask(arguments[2], waybill::Stops(std::stoi(arguments[3]), arguments[4]));
-    if (argc == 6 && arguments[1] == "consume")
+    if (argc == 7 && arguments[1] == "consume")
       return waybill::consume(arguments[2], arguments[3], waybill::map_progress(arguments[4]),
-                              static_cast<unsigned>(std::stoul(arguments[5])));
+                              static_cast<unsigned>(std::stoul(arguments[5])), waybill::Stops(-1, arguments[6]));
   } catch (const std::exception& error) {
     waybill::say(std::string("failed: ") + error.what());
   }

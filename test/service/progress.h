@@ -17,6 +17,7 @@ struct Progress {
 
   std::atomic<int> state{outside};
   std::atomic<int> acknowledged{0};  // of its deliveries, those up to here
+  std::atomic<int> stopped{0};       // at this one, so not again
   std::atomic<int> handled{0};
   std::atomic<int> duplicates{0};
   std::atomic<int> rolled_back{0};
