@@ -100,10 +100,11 @@ TEST_F(CaretakerTest, CleansSoonAfterTheStartAndThenOnceInAnInterval) {
 
 TEST_F(CaretakerTest, GoesOnWhileThereIsMore) {
   for (int i = 0; i < 3; ++i)
-    next_.emplace_back([i] { return Cleaned{.events = {.value = 100}, .dead = {.value = 1}, .more = i < 2}; });
+    next_.emplace_back(
+        [i] { return Cleaned{.events = {.value = 100}, .dead = {.value = 1}, .inbox = {.value = 5}, .more = i < 2}; });
   live(40s);
   EXPECT_EQ(3, calls_);
-  EXPECT_THAT(said_, ElementsAre("info: cleaned 300 3 0"));
+  EXPECT_THAT(said_, ElementsAre("info: cleaned 300 3 0 15 0"));
 }
 
 TEST_F(CaretakerTest, AnOutageIsSaidOnceAndIsOverOnce) {
