@@ -60,7 +60,7 @@ class PathsTest : public PostgresTest {
   }
   static std::unique_ptr<Sink> nats(std::uint16_t port) { return nats({{.host = "127.0.0.1", .port = port}}); }
   // To an exchange that nobody reads.
-  static std::unique_ptr<Sink> rabbitmq(std::vector<RabbitmqHost> hosts) {
+  static std::unique_ptr<Sink> rabbitmq(std::vector<net::Host> hosts) {
     RabbitmqOptions options;
     options.name = "rabbitmq";
     options.hosts = std::move(hosts);

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <utility>
 
 #include <fmt/format.h>
 
@@ -13,8 +12,6 @@ namespace {
 
 constexpr std::uint32_t frame_bytes_wanted = 131'072;
 constexpr std::uint16_t channels_wanted = 8;
-// What has been written is cut off the front of the buffer when there is this much of it.
-constexpr std::size_t written_kept_max = std::size_t{1} << 20;
 
 amqp_table_entry_t text_entry(std::string_view name, std::string_view text) {
   amqp_table_entry_t made{};
@@ -61,10 +58,10 @@ Number lesser(Number a, Number b) {
   return std::min(a, b);
 }
 
-Transport connect(const std::string& where, const RabbitmqHost& host, const RabbitmqTls& tls, const Patience& patience,
-                  Steady deadline) {
+template <typename Doing>
+auto connecting_to(const std::string& where, const Doing& doing) {
   try {
-    return Transport(host, tls, patience, deadline);
+    return doing();
   } catch (const Error& error) {
     throw Error(error.remedy(), fmt::format("cannot connect to {}: {}", where, error.what()));
   }
@@ -85,13 +82,13 @@ auto Connection::naming_the_host(const Doing& doing) {
   }
 }
 
-Connection::Connection(const RabbitmqOptions& options, const RabbitmqHost& host, const Patience& patience,
+Connection::Connection(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience,
                        Steady deadline)
     : options_(options),
-      where_(host.name.find(':') == std::string::npos ? fmt::format("{}:{}", host.name, host.port)
-                                                      : fmt::format("[{}]:{}", host.name, host.port)),
+      where_(host.text()),
       patience_(patience),
-      transport_(connect(where_, host, options.tls, patience, deadline)) {
+      transport_(connecting_to(where_, [&] { return net::Transport(host, patience, deadline); })) {
+  if (options.tls.on) connecting_to(where_, [&] { transport_.secure(options.tls, host, patience, deadline); });
   heard_ = spoken_ = std::chrono::steady_clock::now();
   log_in(deadline);
 }
@@ -99,7 +96,7 @@ Connection::Connection(const RabbitmqOptions& options, const RabbitmqHost& host,
 // --- Logging in
 
 void Connection::log_in(Steady deadline) {
-  out_.append("AMQP\0\0\x09\x01", 8);
+  output_.end().append("AMQP\0\0\x09\x01", 8);
   amqp_frame_t frame{};
   await(frame, AMQP_CONNECTION_START_METHOD, deadline);
   answer_start(*static_cast<const amqp_connection_start_t*>(frame.payload.method.decoded));
@@ -151,7 +148,7 @@ void Connection::answer_tune(const amqp_connection_tune_t& tune) {
 // --- Questions and answers
 
 void Connection::append(amqp_channel_t on, amqp_method_number_t method, void* decoded) {
-  writer_.append_method(out_, on, method, decoded);
+  writer_.append_method(output_.end(), on, method, decoded);
 }
 
 void Connection::await(amqp_frame_t& frame, amqp_method_number_t method, Steady deadline) {
@@ -208,21 +205,7 @@ void Connection::close(Steady deadline) noexcept {
 // --- Bytes
 
 void Connection::flush() {
-  naming_the_host([&] {
-    while (unwritten() > 0) {
-      const std::size_t count = transport_.write(std::string_view(out_).substr(out_start_));
-      if (count == 0) break;
-      out_start_ += count;
-      written_ += count;
-      spoken_ = std::chrono::steady_clock::now();
-    }
-  });
-  if (unwritten() == 0) {
-    out_.clear();
-    out_start_ = 0;
-  } else if (out_start_ > written_kept_max) {
-    out_.erase(0, std::exchange(out_start_, 0));
-  }
+  if (naming_the_host([&] { return output_.flush(transport_); })) spoken_ = std::chrono::steady_clock::now();
 }
 
 bool Connection::read_frame(amqp_frame_t& frame) {
@@ -289,7 +272,7 @@ void Connection::attend(Steady now) {
                                            where_, 2 * heartbeat_.count()));
   if (now - spoken_ < heartbeat_ / 2) return;
   // What is still to be written is as good a sign, once it can be written.
-  if (unwritten() == 0) writer_.append_heartbeat(out_);
+  if (output_.unwritten() == 0) writer_.append_heartbeat(output_.end());
   spoken_ = now;
   flush();
 }

@@ -7,9 +7,10 @@
 
 #include "waybill/time.h"
 
+#include "net/output.h"
+#include "net/transport.h"
 #include "sink/rabbitmq/frames.h"
 #include "sink/rabbitmq/options.h"
-#include "sink/rabbitmq/transport.h"
 
 namespace waybill::rabbitmq {
 
@@ -27,7 +28,7 @@ class Connection {
   static constexpr amqp_channel_t channel = 1;
 
   // Connected and logged in, by `deadline`. `options` and `patience` must outlive it.
-  Connection(const RabbitmqOptions& options, const RabbitmqHost& host, const Patience& patience, Steady deadline);
+  Connection(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience, Steady deadline);
 
   // Asks for something on the channel and waits for the answer, which must be a `reply`. Returns why the broker has
   // closed the channel instead.
@@ -38,12 +39,9 @@ class Connection {
   void close(Steady deadline) noexcept;
 
   // Where frames to be sent are appended, with `writer()`.
-  std::string& out() { return out_; }
+  net::Output& output() { return output_; }
+  const net::Output& output() const { return output_; }
   FrameWriter& writer() { return writer_; }
-  // All bytes that were ever appended, and how many of those the system has taken.
-  std::uint64_t appended() const { return written_ + out_.size() - out_start_; }
-  std::uint64_t written() const { return written_; }
-  std::size_t unwritten() const { return out_.size() - out_start_; }
 
   void flush();
   // The next frame for the channel, valid until the next call; false if there is none now.
@@ -54,7 +52,7 @@ class Connection {
   Steady attend_at() const;
 
   int fd() const { return transport_.fd(); }
-  bool waits_for_room() const { return unwritten() > 0 && transport_.waits_for_room(); }
+  bool waits_for_room() const { return output_.unwritten() > 0 && transport_.waits_for_room(); }
   // Why the broker wants nothing published now; empty if it does.
   const std::string& blocked() const { return blocked_; }
   // "host:port"
@@ -76,13 +74,11 @@ class Connection {
 
   const RabbitmqOptions& options_;
   const std::string where_;
-  const Patience& patience_;
-  Transport transport_;
+  const net::Patience& patience_;
+  net::Transport transport_;
   FrameReader reader_;
   FrameWriter writer_;
-  std::string out_;
-  std::size_t out_start_ = 0;  // What comes before is written.
-  std::uint64_t written_ = 0;
+  net::Output output_;
   std::chrono::milliseconds heartbeat_{0};  // 0: none was agreed on.
   Steady heard_{};
   Steady spoken_{};

@@ -13,7 +13,7 @@ namespace {
 
 using Level = Finding::Level;
 
-bool is_this_machine(const RabbitmqHost& host) {
+bool is_this_machine(const net::Host& host) {
   return host.name == "localhost" || host.name == "::1" || host.name.starts_with("127.");
 }
 
@@ -34,8 +34,8 @@ void examine_options(const RabbitmqOptions& options, std::vector<Finding>& findi
         {Level::warning, "url", "password and events go over the network for everybody to read", "use amqps://"});
 }
 
-void examine_broker(const RabbitmqOptions& options, const RabbitmqHost& host, const Patience& patience, Steady deadline,
-                    std::vector<Finding>& findings) {
+void examine_broker(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience,
+                    Steady deadline, std::vector<Finding>& findings) {
   Connection connection(options, host, patience, deadline);
   prepare(connection, options, deadline);
   std::string text = fmt::format("{} lets us publish", connection.where());
@@ -59,7 +59,7 @@ std::vector<Finding> examine(const RabbitmqOptions& options, Steady deadline) {
   std::vector<Finding> findings;
   examine_options(options, findings);
   Waker waker;
-  const Patience patience(waker, [] { return false; });
+  const net::Patience patience(waker, [] { return false; });
   std::vector<Finding> away;
   for (std::size_t i = 0; i < options.hosts.size(); ++i) {
     // A host that does not answer leaves time for the others.

@@ -13,21 +13,9 @@
 
 #include "message/address.h"
 #include "message/envelope.h"
+#include "net/host.h"
 
 namespace waybill {
-
-struct RabbitmqHost {
-  std::string name{};
-  std::uint16_t port = 0;
-};
-
-struct RabbitmqTls {
-  bool on = false;
-  std::string ca{};           // A file of certificates to trust; empty: the system's.
-  std::string certificate{};  // Our own, with its key; empty: none.
-  std::string key{};
-  std::string server_name{};  // What the broker's certificate must be made out to; empty: the host's name.
-};
 
 // What is made on the broker, if it is not there, at every connection.
 struct RabbitmqDeclare {
@@ -42,13 +30,13 @@ struct RabbitmqDeclare {
 struct RabbitmqOptions {
   enum class Sasl { plain, external };
 
-  std::string name{};                 // The destination's, for people.
-  std::vector<RabbitmqHost> hosts{};  // Tried in turn.
+  std::string name{};              // The destination's, for people.
+  std::vector<net::Host> hosts{};  // Tried in turn.
   std::string vhost = "/";
   std::string user = "guest";
   std::string password{};
   Sasl sasl = Sasl::plain;
-  RabbitmqTls tls{};
+  net::TlsOptions tls{};
 
   std::optional<Address> exchange{};     // Required, as are the next
   std::optional<Address> routing_key{};  // two.
@@ -56,8 +44,8 @@ struct RabbitmqOptions {
   bool exchange_is_fixed = true;  // It is the same for every event:
   std::string fixed_exchange{};   // this one.
 
-  // A quorum queue makes publishers wait from 256 unconfirmed messages on (quorum_commands_soft_limit), and then takes a
-  // quarter less.
+  // A quorum queue makes publishers wait from 256 unconfirmed messages on (quorum_commands_soft_limit), and then takes
+  // a quarter less.
   std::size_t in_flight_max = 250;
   std::size_t message_bytes_max = std::size_t{16} << 20;
   std::chrono::milliseconds connect_timeout{5'000};   // For each host, until events can be published.

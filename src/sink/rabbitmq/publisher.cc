@@ -32,7 +32,7 @@ std::size_t size_limit_in(const Refusal& refusal) {
 
 }  // namespace
 
-Publisher::Publisher(const RabbitmqOptions& options, const RabbitmqHost& host, const Patience& patience,
+Publisher::Publisher(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience,
                      Dresser& dresser, Steady deadline)
     : options_(options), dresser_(dresser), connection_(options, host, patience, deadline) {
   prepare(connection_, options, deadline);
@@ -41,13 +41,13 @@ Publisher::Publisher(const RabbitmqOptions& options, const RabbitmqHost& host, c
 // --- Sending
 
 bool Publisher::has_room() const {
-  return connection_.blocked().empty() && connection_.unwritten() < unwritten_bytes_max;
+  return connection_.blocked().empty() && connection_.output().unwritten() < unwritten_bytes_max;
 }
 
 void Publisher::publish(const EventView& event, std::uint64_t ticket, Outcomes& outcomes, Steady now) {
   std::string refusal = dresser_.dress(event);
   if (refusal.empty())
-    refusal = connection_.writer().append_message(connection_.out(), Connection::channel, dresser_.exchange(),
+    refusal = connection_.writer().append_message(connection_.output().end(), Connection::channel, dresser_.exchange(),
                                                   dresser_.routing_key(), dresser_.message());
   if (!refusal.empty()) {
     outcomes.push_back({.ticket = ticket, .kind = Kind::rejected, .reason = std::move(refusal)});
@@ -57,7 +57,7 @@ void Publisher::publish(const EventView& event, std::uint64_t ticket, Outcomes& 
                 .id = event.id,
                 .exchange = options_.exchange_is_fixed ? std::string() : dresser_.exchange(),
                 .body_bytes = dresser_.message().body.size(),
-                .end = connection_.appended(),
+                .end = connection_.output().appended(),
                 .since = waiting_clock(now)});
 }
 

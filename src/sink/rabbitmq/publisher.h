@@ -24,7 +24,7 @@ class Publisher {
   using Outcomes = std::vector<Outcome>;
 
   // Connected, logged in, and everything declared, by `deadline`. What is referred to must outlive it.
-  Publisher(const RabbitmqOptions& options, const RabbitmqHost& host, const Patience& patience, Dresser& dresser,
+  Publisher(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience, Dresser& dresser,
             Steady deadline);
 
   // May more be published now? Not while the broker holds us off, or does not read what there is already.
@@ -53,7 +53,7 @@ class Publisher {
   void confirmed(std::uint64_t number, bool multiple, bool good, Outcomes& outcomes);
   void channel_closed(const Refusal& refusal, Outcomes& outcomes);
   Outcome outcome_of_refused(const Sent& sent, const Refusal& refusal, bool alone) const;
-  bool has_arrived_maybe(const Sent& sent) const { return sent.end <= connection_.written(); }
+  bool has_arrived_maybe(const Sent& sent) const { return sent.end <= connection_.output().written(); }
   Steady waiting_clock(Steady now) const;
   void note_blocked(Steady now);
 

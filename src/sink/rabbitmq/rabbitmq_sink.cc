@@ -20,7 +20,6 @@ namespace {
 
 using namespace std::chrono_literals;
 using rabbitmq::Dresser;
-using rabbitmq::Patience;
 using rabbitmq::Publisher;
 
 // Submitted events are handed over at the next collect(), or when there are this many: while the rest is still being
@@ -109,8 +108,7 @@ class RabbitmqSink final : public Sink {
 
   std::string names_of_hosts() const {
     std::string names;
-    for (const RabbitmqHost& host : options_.hosts)
-      names += fmt::format("{}{}:{}", names.empty() ? "" : ", ", host.name, host.port);
+    for (const net::Host& host : options_.hosts) names += (names.empty() ? "" : ", ") + host.text();
     return names;
   }
 
@@ -168,7 +166,7 @@ class RabbitmqSink final : public Sink {
   void connect() {
     std::string reasons;
     for (std::size_t i = 0; i < options_.hosts.size(); ++i) {
-      const RabbitmqHost& host = options_.hosts[host_];
+      const net::Host& host = options_.hosts[host_];
       try {
         publisher_.emplace(options_, host, patience_, dresser_,
                            std::chrono::steady_clock::now() + options_.connect_timeout);
@@ -278,7 +276,7 @@ class RabbitmqSink final : public Sink {
 
   // Our thread's.
   std::uint64_t working_round_ = 0;
-  const Patience patience_;
+  const net::Patience patience_;
   Dresser dresser_;
   std::optional<Publisher> publisher_;
   std::deque<Item> pending_;

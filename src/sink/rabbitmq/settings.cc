@@ -52,7 +52,7 @@ void read_where(Section& section, RabbitmqOptions& options) {
 }
 
 void read_tls(Section& section, RabbitmqOptions& options) {
-  RabbitmqTls& tls = options.tls;
+  net::TlsOptions& tls = options.tls;
   tls.ca = section.text("tls_ca", "", "File of certificates whose word counts for the broker's; empty: the system's");
   tls.certificate = section.text("tls_certificate", "", "File of our own certificate, if the broker wants one");
   tls.key = section.text("tls_key", "", "File of its key");

@@ -34,8 +34,8 @@ std::string decoded(std::string_view text) {
   return out;
 }
 
-RabbitmqHost parse_host(std::string_view text, std::uint16_t port) {
-  RabbitmqHost host{.port = port};
+net::Host parse_host(std::string_view text, std::uint16_t port) {
+  net::Host host{.port = port};
   auto colon = text.rfind(':');
   if (text.starts_with('[')) {  // An address of IPv6, as in "[::1]:5672".
     const auto end = text.find(']');

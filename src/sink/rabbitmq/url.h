@@ -13,7 +13,7 @@ struct BrokerUrl {
   bool tls = false;
   std::string user{};
   std::string password{};
-  std::vector<RabbitmqHost> hosts{};
+  std::vector<net::Host> hosts{};
   std::string vhost = "/";
 };
 

@@ -1,4 +1,4 @@
-#include "sink/rabbitmq/transport.h"
+#include "net/transport.h"
 
 #include <array>
 #include <cerrno>
@@ -15,9 +15,9 @@
 
 #include "waybill/error.h"
 
-#include "sink/rabbitmq/tls.h"
+#include "net/tls.h"
 
-namespace waybill::rabbitmq {
+namespace waybill::net {
 namespace {
 
 [[noreturn]] void fail(int error) {
@@ -43,7 +43,7 @@ class Socket {
 using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
 
 // Anew for every connection: names move.
-Addresses look_up(const RabbitmqHost& host) {
+Addresses look_up(const Host& host) {
   addrinfo hints{};
   hints.ai_socktype = SOCK_STREAM;
   addrinfo* found = nullptr;
@@ -74,7 +74,8 @@ int connect_to(const addrinfo& address, const Patience& patience, Steady deadlin
 }
 
 // The time that is left is shared by the addresses that are, so that a dead one does not use it up.
-int connect_to_any(const RabbitmqHost& host, const Patience& patience, Steady deadline) {
+int connect_to_any(const Host& host, const Patience& patience, Steady deadline) {
+  patience.check(deadline);
   const Addresses addresses = look_up(host);
   int left = 0;
   for (const addrinfo* each = addresses.get(); each; each = each->ai_next) ++left;
@@ -90,23 +91,29 @@ int connect_to_any(const RabbitmqHost& host, const Patience& patience, Steady de
 
 }  // namespace
 
-void Patience::wait(int fd, bool or_written, Steady deadline) const {
-  while (true) {
+bool Patience::try_wait(int fd, bool or_written, Steady deadline) const {
+  do {
     if (called_off_()) throw Error(Remedy::retry, "called off");
-    const bool woken = waker_.wait(deadline, fd, or_written);
-    if (!woken && std::chrono::steady_clock::now() >= deadline) throw Error(Remedy::retry, "no answer in time");
-    if (!woken) return;
-  }
+  } while (waker_.wait(deadline, fd, or_written));
+  return std::chrono::steady_clock::now() < deadline;
 }
 
-Transport::Transport(const RabbitmqHost& host, const RabbitmqTls& tls, const Patience& patience, Steady deadline)
-    : fd_(-1) {
-  Socket socket(connect_to_any(host, patience, deadline));
-  if (tls.on) {
-    tls_ = std::make_unique<TlsSession>(tls, host.name, socket.fd());
-    while (!tls_->shake_hands()) patience.wait(socket.fd(), tls_->waits_for_room(), deadline);
-  }
-  fd_ = socket.release();
+void Patience::wait(int fd, bool or_written, Steady deadline) const {
+  if (!try_wait(fd, or_written, deadline)) throw Error(Remedy::retry, "no answer in time");
+}
+
+void Patience::check(Steady deadline) const {
+  if (called_off_()) throw Error(Remedy::retry, "called off");
+  if (std::chrono::steady_clock::now() >= deadline) throw Error(Remedy::retry, "no answer in time");
+}
+
+Transport::Transport(const Host& host, const Patience& patience, Steady deadline)
+    : fd_(connect_to_any(host, patience, deadline)) {}
+
+void Transport::secure(const TlsOptions& tls, const Host& host, const Patience& patience, Steady deadline) {
+  auto session = std::make_unique<TlsSession>(tls, host.name, fd_);
+  while (!session->shake_hands()) patience.wait(fd_, session->waits_for_room(), deadline);
+  tls_ = std::move(session);
 }
 
 Transport::~Transport() {
@@ -139,4 +146,4 @@ bool Transport::waits_for_room() const {
   return !tls_ || tls_->waits_for_room();
 }
 
-}  // namespace waybill::rabbitmq
+}  // namespace waybill::net

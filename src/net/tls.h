@@ -6,19 +6,19 @@
 #include <string>
 #include <string_view>
 
-#include "sink/rabbitmq/options.h"
+#include "net/host.h"
 
 struct ssl_ctx_st;
 struct ssl_st;
 
-namespace waybill::rabbitmq {
+namespace waybill::net {
 
 // TLS on a connected, non-blocking socket. The other side must show a certificate of a known authority, made out to the
 // host's name. Files are read anew for every session, so that a changed one counts from the next connection on.
 // What fails is an Error(retry) that says what is wrong with the certificate. One thread.
 class TlsSession {
  public:
-  TlsSession(const RabbitmqTls& options, const std::string& host, int fd);
+  TlsSession(const TlsOptions& options, const std::string& host, int fd);
 
   // True when both have agreed; until then call it again when the socket is ready.
   bool shake_hands();
@@ -35,4 +35,4 @@ class TlsSession {
   bool waits_for_room_ = false;
 };
 
-}  // namespace waybill::rabbitmq
+}  // namespace waybill::net

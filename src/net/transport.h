@@ -10,17 +10,23 @@
 #include "waybill/time.h"
 
 #include "base/waker.h"
-#include "sink/rabbitmq/options.h"
+#include "net/host.h"
 
-namespace waybill::rabbitmq {
+namespace waybill::net {
 
-// How a thread waits for the broker: not beyond a deadline, and not when it is wanted elsewhere.
+// How a thread waits for another side: not beyond a deadline, and not when it is wanted elsewhere. A call of the waker
+// that comes meanwhile is used up.
 class Patience {
  public:
   Patience(Waker& waker, std::function<bool()> called_off) : waker_(waker), called_off_(std::move(called_off)) {}
 
-  // Until `fd` can be read or, if `or_written`, written. Throws Error(retry) if that takes too long, or is called off.
+  // Until `fd` can be read or, if `or_written`, written. False if that takes too long. Throws Error(retry) if it is
+  // called off.
+  bool try_wait(int fd, bool or_written, Steady deadline) const;
+  // The same, and throws Error(retry) if it takes too long.
   void wait(int fd, bool or_written, Steady deadline) const;
+  // Throws Error(retry) if it is called off, or `deadline` is over: for whoever has no need to wait.
+  void check(Steady deadline) const;
 
  private:
   Waker& waker_;
@@ -33,11 +39,15 @@ class TlsSession;
 // does not say which host it is about. One thread.
 class Transport {
  public:
-  // Looks up the name, tries its addresses one after the other, and agrees on TLS if that is on: by `deadline`.
-  Transport(const RabbitmqHost& host, const RabbitmqTls& tls, const Patience& patience, Steady deadline);
+  // Looks up the name, which takes as long as the system takes, and tries its addresses one after the other, by
+  // `deadline`.
+  Transport(const Host& host, const Patience& patience, Steady deadline);
   ~Transport();
   Transport(const Transport&) = delete;
   Transport& operator=(const Transport&) = delete;
+
+  // Agrees on TLS with `host`, by `deadline`. From here on all bytes go through it.
+  void secure(const TlsOptions& tls, const Host& host, const Patience& patience, Steady deadline);
 
   int fd() const { return fd_; }
   // How many bytes were taken; 0: none for now.
@@ -52,4 +62,4 @@ class Transport {
   std::unique_ptr<TlsSession> tls_;
 };
 
-}  // namespace waybill::rabbitmq
+}  // namespace waybill::net

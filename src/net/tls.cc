@@ -1,4 +1,4 @@
-#include "sink/rabbitmq/tls.h"
+#include "net/tls.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -14,7 +14,7 @@
 
 #include "waybill/error.h"
 
-namespace waybill::rabbitmq {
+namespace waybill::net {
 namespace {
 
 // The first thing that went wrong; the rest follows from it.
@@ -93,7 +93,7 @@ int no_passphrase(char*, int, int, void*) {
   return 0;
 }
 
-void set_up(SSL_CTX* context, const RabbitmqTls& options) {
+void set_up(SSL_CTX* context, const TlsOptions& options) {
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   SSL_CTX_set_default_passwd_cb(context, no_passphrase);
@@ -124,7 +124,7 @@ void expect(SSL* ssl, const std::string& name) {
 
 }  // namespace
 
-TlsSession::TlsSession(const RabbitmqTls& options, const std::string& host, int fd)
+TlsSession::TlsSession(const TlsOptions& options, const std::string& host, int fd)
     : context_(SSL_CTX_new(TLS_client_method()), SSL_CTX_free), ssl_(nullptr, SSL_free) {
   forget_errors();
   if (!context_) refuse(library_error());
@@ -179,4 +179,4 @@ void TlsSession::check_it_is_for_now(int result) {
   refuse(fmt::format("TLS: {}", library_error()));
 }
 
-}  // namespace waybill::rabbitmq
+}  // namespace waybill::net
