@@ -160,7 +160,7 @@ class NatsBroker final : public Broker {
 
   std::unique_ptr<Sink> sink() const override {
     NatsOptions options;
-    options.servers = {{.host = "127.0.0.1", .port = server_.port()}};
+    options.servers = {{.name = "127.0.0.1", .port = server_.port()}};
     options.stream.name = stream;
     options.encode = encoder({}, bindings::nats);
     return nats_sink(std::move(options), {});

@@ -126,7 +126,7 @@ TEST_F(NatsTlsTest, Row47_OnlyAServerWithAGoodCertificateIsTalkedTo) {
   TmpNats server({.tls = &certificates()});
   auto options = secure(server);
   EXPECT_THAT(try_once(options), Is(Kind::delivered));
-  options.servers[0].host = "localhost";
+  options.servers[0].name = "localhost";
   EXPECT_THAT(try_once(options), Is(Kind::delivered));
   options.tls.server_name = "broker.example";
   EXPECT_THAT(try_once(options), AllOf(Is(Kind::unavailable), says("ostname mismatch")));

@@ -172,7 +172,7 @@ TEST_F(FaultsTest, Row48_AServerThatIsDownMakesEventsWait) {
 TEST_F(FaultsTest, OfSeveralServersOneThatIsThereIsUsed) {
   TcpProxy other(server_.port());
   auto options = impatient();
-  options.servers.push_back({.host = "127.0.0.1", .port = other.port()});
+  options.servers.push_back({.name = "127.0.0.1", .port = other.port()});
   proxy_.refuse();
   const auto sink = nats_sink(options, log());
   EXPECT_THAT(deliver(*sink, event("1")), Is(Kind::delivered));
@@ -189,7 +189,7 @@ TEST_F(FaultsTest, AServerThatIsAboutToStopIsLeftInOrder) {
   TmpNats second;
   auto options = impatient();
   options.stream = {.name = "ORDERS", .create = true, .subjects = {"orders.>"}};
-  options.servers.push_back({.host = "127.0.0.1", .port = second.port()});
+  options.servers.push_back({.name = "127.0.0.1", .port = second.port()});
   const auto sink = nats_sink(options, log());
   EXPECT_THAT(deliver(*sink, event("1")), Is(Kind::delivered));
   server_.begin_lame_duck_mode();

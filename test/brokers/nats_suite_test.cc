@@ -28,7 +28,7 @@ class NatsUnderTest final : public SinkUnderTest {
   ~NatsUnderTest() override { reader_.remove(stream); }
 
   std::unique_ptr<Sink> make() override {
-    return nats_sink({.servers = {{.host = "127.0.0.1", .port = proxy_.port()}},
+    return nats_sink({.servers = {{.name = "127.0.0.1", .port = proxy_.port()}},
                       .login = {.user = "suite", .password = password},
                       .stream = {.name = stream},
                       .subject = Address("{topic}", addresses::subject),

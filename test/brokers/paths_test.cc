@@ -50,7 +50,7 @@ class PathsTest : public PostgresTest {
   PathsTest() : PostgresTest(2) { nats_.add(nats_.config(stream, "orders.>")); }
   ~PathsTest() override { nats_.remove(stream); }
 
-  static std::unique_ptr<Sink> nats(std::vector<NatsServer> servers) {
+  static std::unique_ptr<Sink> nats(std::vector<net::Host> servers) {
     NatsOptions options{.subject = Address("{topic}", addresses::subject)};
     options.servers = std::move(servers);
     options.encode = encoder({.envelope = Envelope::raw}, bindings::nats);
@@ -58,7 +58,7 @@ class PathsTest : public PostgresTest {
     options.heartbeat = 1s;
     return nats_sink(std::move(options), {});
   }
-  static std::unique_ptr<Sink> nats(std::uint16_t port) { return nats({{.host = "127.0.0.1", .port = port}}); }
+  static std::unique_ptr<Sink> nats(std::uint16_t port) { return nats({{.name = "127.0.0.1", .port = port}}); }
   // To an exchange that nobody reads.
   static std::unique_ptr<Sink> rabbitmq(std::vector<net::Host> hosts) {
     RabbitmqOptions options;
@@ -197,7 +197,7 @@ TEST_F(PathsTest, Row45_EveryNameAndEveryAddressOfANameIsTried) {
   client.bind("paths", "paths", "#");
   const std::uint16_t nats_port = shared_nats().port();
   const std::uint16_t rabbitmq_port = shared_rabbitmq().port();
-  auto destinations = to("nats", nats({{.host = "nobody.invalid", .port = nats_port}, {"localhost", nats_port}}));
+  auto destinations = to("nats", nats({{.name = "nobody.invalid", .port = nats_port}, {"localhost", nats_port}}));
   destinations.emplace_back("rabbitmq", rabbitmq({{"nobody.invalid", rabbitmq_port}, {"localhost", rabbitmq_port}}));
   const Running relay(*store, std::move(destinations));
   enqueue_orders(10);

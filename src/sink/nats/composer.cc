@@ -29,12 +29,4 @@ Preview Composer::preview(const EventView& event) const {
   return preview;
 }
 
-std::size_t wire_size(const Message& message) {
-  constexpr std::size_t first_line = 10;  // "NATS/1.0\r\n"
-  constexpr std::size_t last_line = 2;
-  constexpr std::size_t around_header = 4;  // ": " and "\r\n"
-  return first_line + message.headers.bytes() + around_header * message.headers.size() + last_line +
-         message.body.size();
-}
-
 }  // namespace waybill::nats

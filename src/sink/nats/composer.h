@@ -29,7 +29,4 @@ class Composer {
   std::string stream_;
 };
 
-// What a message comes to on the wire, as the server's max_payload counts it.
-std::size_t wire_size(const Message& message);
-
 }  // namespace waybill::nats

@@ -57,12 +57,5 @@ TEST_F(ComposerTest, AnEventCannotGiveOrdersToJetStream) {
   EXPECT_THAT(preview().refusal, HasSubstr("Nats-Rollup"));
 }
 
-TEST_F(ComposerTest, KnowsTheSizeOnTheWire) {
-  Message message;
-  message.body = "12345";
-  message.headers.add("a", "b");
-  EXPECT_EQ(std::string_view("NATS/1.0\r\na: b\r\n\r\n12345").size(), wire_size(message));
-}
-
 }  // namespace
 }  // namespace waybill::nats

@@ -1,34 +1,28 @@
 #pragma once
 
-#include <atomic>
-#include <condition_variable>
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include <nats/nats.h>
-
 #include "waybill/time.h"
 
 #include "message/message.h"
+#include "net/output.h"
+#include "net/transport.h"
+#include "sink/nats/frames.h"
+#include "sink/nats/login.h"
 #include "sink/nats/options.h"
 
 namespace waybill::nats {
 
-// A Connection to one server, by libnats. The library runs it in the mode for event loops, and we are the loop: its
-// thread for reading and its thread for writing (which waits a millisecond before it writes) do not exist, nothing is
-// sent behind our back, and whoever publishes never waits for the socket. It does not reconnect either: what is lost is
-// lost, and its owner makes another one.
+// A Connection is logged in at one server, and subscribed to the answers to what it sends. Nothing here waits but
+// where a deadline is given. What ends it is an Error that names the server; it does not connect again. One thread.
 //
-// A message is published with an address of ours for the answer, and the number of that message in it: the same as
-// js_PublishMsgAsync does, which keeps a note of every message until its time limit has passed, long after its ack.
-//
-// Used by one thread, except where it says otherwise.
+// A message is published with an address of ours for the answer, and the number of that message in it.
 class Connection {
  public:
   struct Reply {
@@ -36,28 +30,22 @@ class Connection {
     std::string_view data{};
     bool no_responders = false;  // Nobody listens there.
   };
-  // Called on a thread of the library's, until the connection's destructor has returned.
   using Receive = std::function<void(const Reply&)>;
 
-  // Nothing if it could not be made, and then says why. Takes as long as `connect_timeout` and a little.
-  static std::unique_ptr<Connection> open(const NatsOptions& options, const NatsServer& server, Receive receive,
-                                          std::string& trouble);
-  ~Connection();
-  Connection(const Connection&) = delete;
-  Connection& operator=(const Connection&) = delete;
+  // By `deadline`. `patience` must outlive it.
+  Connection(const NatsOptions& options, const net::Host& server, const net::Patience& patience, Steady deadline);
 
-  // Takes a message to be sent by the next pump(). False if it is lost. REQUIRES: not larger than max_payload()
-  bool publish(const std::string& subject, std::uint64_t number, const Message& message);
-  // Waits for the server or for wake(), at most until `deadline`, and moves bytes both ways. False if it is lost.
-  bool pump(Steady deadline);
+  // Takes a message to be sent by move(). REQUIRES: not larger than max_payload()
+  void publish(std::string_view subject, std::uint64_t number, const Message& message);
   // So much is to be sent that nothing more should be published before.
   bool is_full() const;
+  // Sends and receives what is possible now. What came before an Error was received. True if there is more to receive,
+  // which a wait for fd() might not tell of.
+  bool move(const Receive& receive);
   // Asks for a sign of life.
   void ping();
-  // When the server was last heard.
-  Steady heard() const { return heard_; }
 
-  // A request of our own, pumped until it is answered. Nothing if it was not by `deadline`.
+  // A request of our own. Nothing if it was not answered by `deadline`, or was refused.
   struct Answer {
     std::string data{};
     bool no_responders = false;
@@ -66,51 +54,48 @@ class Connection {
 
   // What the server has refused us since the last time, in its words.
   std::vector<std::string> take_violations();
+  // When the server was last heard.
+  Steady heard() const { return heard_; }
   // The server is about to stop.
-  bool is_lame() const { return lame_; }
+  bool is_lame() const { return info_.lame; }
+  std::size_t max_payload() const { return info_.max_payload; }
+  // How many bytes were ever to be sent, and how many of those the system has taken.
+  std::uint64_t appended() const { return output_.appended(); }
+  std::uint64_t written() const { return output_.written(); }
 
-  std::size_t max_payload() const;
-  // Why it is lost.
-  std::string trouble() const;
+  // What to wait for until the next move().
+  int fd() const { return transport_.fd(); }
+  bool waits_for_room() const { return output_.unwritten() > 0 && transport_.waits_for_room(); }
   const std::string& where() const { return where_; }
 
-  // From any thread: ends the wait of pump().
-  void wake();
-  // From any thread: the connection is lost from here on, whatever it is doing.
-  void interrupt();
-
  private:
-  struct Callbacks;  // What the library calls.
-
-  Connection(const NatsServer& server, Receive receive);
-  std::string connect(const NatsOptions& options, const NatsServer& server);
-  std::string subscribe(const std::string& inbox_prefix);
-  void on_message(natsMsg* message);
-  void move_bytes(short events);
-  void let_acks_through();
-  void close();
+  void log_in(const NatsOptions& options, const net::Host& server, Steady deadline);
+  // Until that comes; violations are errors.
+  void await(Frame::Kind kind, Steady deadline);
+  bool receive_some(const Receive& receive);
+  bool read();
+  void heed(const Frame& frame, const Receive& receive);
+  void heed_message(const Frame& frame, const Receive& receive);
+  void heed_error(std::string_view text);
+  template <typename Doing>
+  auto naming_the_server(const Doing& doing);
 
   const std::string where_;
-  const Receive receive_;
-  natsConnection* connection_ = nullptr;
-  natsSubscription* subscription_ = nullptr;
+  const net::Patience& patience_;
+  net::Transport transport_;
+  net::Output output_;
+  FrameReader reader_;
+  ServerInfo info_;
   std::string inbox_;  // Ends in a dot.
-  int socket_ = -1;    // The library's.
-  int line_ = -1;      // The same under a name of our own, which stays ours.
-  int wake_ = -1;      // An eventfd.
-  bool wants_to_write_ = false;
   Steady heard_{};
   std::uint64_t questions_ = 0;
-  std::string name_;  // Scratch, as are:
-  std::string value_;
-  std::string reply_;
-
-  std::atomic<bool> lame_{false};
-  std::mutex mutex_;
-  std::condition_variable completed_;
-  bool complete_ = true;                 // No more messages come. Guarded by mutex_, as are:
   std::optional<Answer> answer_;         // to the last question
-  std::vector<std::string> violations_;  //
+  std::vector<std::string> violations_;  // not taken yet
 };
+
+// A connection to the first server that lets us in, beginning with number `first`: each is given `connect_timeout`, and
+// all together until `deadline`. Throws Error: what every one of them says.
+std::unique_ptr<Connection> connect_to_any(const NatsOptions& options, std::size_t first, const net::Patience& patience,
+                                           Steady deadline);
 
 }  // namespace waybill::nats

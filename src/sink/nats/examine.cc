@@ -17,19 +17,6 @@ using nats::StreamAnswer;
 using Level = Finding::Level;
 using std::chrono::milliseconds;
 
-std::unique_ptr<Connection> connect(NatsOptions options, Steady deadline, std::string& troubles) {
-  for (const auto& server : options.servers) {
-    const auto left = std::chrono::duration_cast<milliseconds>(deadline - system_clock().steady());
-    options.connect_timeout = std::clamp(left, milliseconds(1), options.connect_timeout);
-    std::string trouble;
-    if (auto connection = Connection::open(
-            options, server, [](const Connection::Reply&) {}, trouble))
-      return connection;
-    troubles += (troubles.empty() ? "" : "; ") + trouble;
-  }
-  return nullptr;
-}
-
 Finding missing(const NatsStream& stream) {
   const std::string what = "stream " + stream.name;
   if (stream.create) return {Level::note, what, "it is not there yet; it is made when the relay starts", ""};
@@ -85,10 +72,15 @@ void examine_streams(Connection& connection, const NatsOptions& options, millise
 }  // namespace
 
 std::vector<Finding> examine_nats(const NatsOptions& options, milliseconds retry_gap, Steady deadline) {
+  Waker waker;
+  const net::Patience patience(waker, [] { return false; });
+  std::unique_ptr<Connection> connection;
+  try {
+    connection = nats::connect_to_any(options, 0, patience, deadline);
+  } catch (const Error& error) {
+    return {{Level::warning, "nats", fmt::format("cannot be reached: {}", error.what()), "events wait until it can"}};
+  }
   std::vector<Finding> findings;
-  std::string trouble;
-  const auto connection = connect(options, deadline, trouble);
-  if (!connection) return {{Level::warning, "nats", "cannot be reached: " + trouble, "events wait until it can"}};
   examine_limits(*connection, findings);
   try {
     examine_streams(*connection, options, retry_gap, deadline, findings);

@@ -15,6 +15,7 @@ namespace waybill::nats {
 struct Parcel {
   const EventView* event = nullptr;
   std::uint64_t ticket = 0;
+  std::uint64_t begin = 0;  // Of its message, in all the bytes of its connection; once it is sent.
 };
 
 // What was sent and has no ack yet. Each gets the next number, by which its ack will name it. Not thread-safe.

@@ -3,16 +3,9 @@
 #include <iterator>
 #include <utility>
 
-#include <fmt/format.h>
-
 #include "sink/nats/session.h"
 
 namespace waybill {
-
-std::string NatsServer::text() const {
-  return host.find(':') == std::string::npos ? fmt::format("{}:{}", host, port) : fmt::format("[{}]:{}", host, port);
-}
-
 namespace {
 
 using nats::Parcel;

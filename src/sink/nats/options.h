@@ -8,15 +8,9 @@
 
 #include "message/address.h"
 #include "message/envelope.h"
+#include "net/host.h"
 
 namespace waybill {
-
-struct NatsServer {
-  std::string host{};
-  std::uint16_t port = 4222;
-
-  std::string text() const;  // "host:port"
-};
 
 // At most one way of saying who we are; none: whoever may come.
 struct NatsLogin {
@@ -26,14 +20,6 @@ struct NatsLogin {
   std::string credentials_file{};  // A user's JWT and the seed of its key, as nsc writes it. Read at every connection.
   std::string nkey{};              // A user's public key,
   std::string nkey_seed_file{};    // and its seed. Read at every connection.
-};
-
-struct NatsTls {
-  bool on = false;
-  std::string ca{};           // Certificates to trust; none: the system's. Files are read at every connection.
-  std::string certificate{};  // Our own,
-  std::string key{};          // and its key.
-  std::string server_name{};  // What the server's certificate must be made out to; none: the host's name.
 };
 
 // The stream that takes the events.
@@ -55,9 +41,9 @@ struct NatsStream {
 };
 
 struct NatsOptions {
-  std::vector<NatsServer> servers{};  // Tried in turn.
+  std::vector<net::Host> servers{};  // Tried in turn.
   NatsLogin login{};
-  NatsTls tls{};
+  net::TlsOptions tls{};
   NatsStream stream{};
   std::string connection_name = "waybill";  // What the server's people see.
   std::string inbox_prefix = "_INBOX";      // Where acks are sent to: what we must be allowed to subscribe to.

@@ -45,7 +45,7 @@ Session::Session(std::shared_ptr<const NatsOptions> options, std::shared_ptr<Rep
       repetitions_(std::move(repetitions)),
       first_server_(first_server),
       composer_(*options_),
-      beat_(system_clock().steady()) {}
+      patience_(waker_, [this] { return stopping_.load(); }) {}
 
 Session::~Session() {
   WAYBILL_ASSERT(!thread_.joinable());
@@ -58,26 +58,26 @@ void Session::start() {
 }
 
 bool Session::put(std::vector<Parcel>& parcels) {
-  const std::scoped_lock lock(mutex_);
-  if (stage_ == Stage::over) return false;
-  given_.insert(given_.end(), parcels.begin(), parcels.end());
+  {
+    const std::scoped_lock lock(mutex_);
+    if (stage_ == Stage::over) return false;
+    given_.insert(given_.end(), parcels.begin(), parcels.end());
+  }
+  open_ += parcels.size();
   parcels.clear();
-  if (std::exchange(sleeping_, false) && connection_) connection_->wake();
+  if (sleeping_.exchange(false)) waker_.wake();
   return true;
 }
 
 void Session::collect(std::vector<Outcome>& outcomes, Steady deadline) {
+  const std::size_t before = outcomes.size();
   std::unique_lock lock(mutex_);
-  await_outcomes(lock, std::clamp(flight_.size() / 8, std::size_t{1}, gathered_max),
+  await_outcomes(lock, std::clamp(open_ / 8, std::size_t{1}, gathered_max),
                  std::min(deadline, system_clock().steady() + gathering_max));
-  while (outcomes_.empty() && stage_ != Stage::over) {
-    interrupt_if_stuck();
-    const Steady now = system_clock().steady();
-    if (now >= deadline) return;
-    await_outcomes(lock, 1, std::min(deadline, now + 1s));
-  }
+  await_outcomes(lock, 1, deadline);
   outcomes.insert(outcomes.end(), std::make_move_iterator(outcomes_.begin()), std::make_move_iterator(outcomes_.end()));
   outcomes_.clear();
+  open_ -= outcomes.size() - before;
 }
 
 // Waits for so many, or the end.
@@ -85,12 +85,6 @@ void Session::await_outcomes(std::unique_lock<std::mutex>& lock, std::size_t cou
   awaited_ = count;
   changed_.wait_until(lock, deadline, [&] { return outcomes_.size() >= count || stage_ == Stage::over; });
   awaited_ = 0;
-}
-
-// In the middle of a TLS record the library waits for the rest without a limit.
-void Session::interrupt_if_stuck() {
-  if (stage_ == Stage::up && connection_ && system_clock().steady() - beat_.load() > 3 * options_->heartbeat)
-    connection_->interrupt();
 }
 
 void Session::await(Steady deadline) {
@@ -114,18 +108,14 @@ std::string Session::trouble() {
 }
 
 void Session::stop(Steady deadline) {
-  std::unique_lock lock(mutex_);
   stopping_ = true;
-  if (connection_) {
-    connection_->interrupt();
-    connection_->wake();
-  }
+  waker_.wake();
+  std::unique_lock lock(mutex_);
   changed_.wait_until(lock, deadline, [this] { return stage_ != Stage::connecting; });
   if (stage_ == Stage::connecting) {
     thread_.detach();
     return;
   }
-  changed_.wait(lock, [this] { return stage_ == Stage::over; });
   lock.unlock();
   thread_.join();
 }
@@ -135,104 +125,87 @@ void Session::stop(Steady deadline) {
 void Session::run() {
   std::string trouble;
   try {
-    trouble = connect();
-    if (trouble.empty()) trouble = work();
+    connect();
+    prepare_stream();
+    trouble = work();
   } catch (const Error& error) {
     trouble = error.what();
   }
   finish(trouble);
-  nats_ReleaseThreadMemory();
 }
 
-// Returns why there is no connection; empty if there is one.
-std::string Session::connect() {
-  const auto& servers = options_->servers;
-  std::string troubles;
-  for (std::size_t i = 0; i < servers.size(); ++i) {
-    {
-      const std::scoped_lock lock(mutex_);
-      if (stopping_) return "closed";
-    }
-    std::string trouble;
-    auto connection = Connection::open(
-        *options_, servers[(first_server_ + i) % servers.size()],
-        [this](const Connection::Reply& reply) { on_reply(reply); }, trouble);
-    if (!connection) {
-      troubles += (troubles.empty() ? "cannot connect to " : "; ") + trouble;
-      continue;
-    }
-    const std::scoped_lock lock(mutex_);
-    connection_ = std::move(connection);
-    return {};
+void Session::connect() {
+  try {
+    connection_ = connect_to_any(*options_, first_server_, patience_, Steady::max());
+  } catch (const Error& error) {
+    throw Error(error.remedy(), fmt::format("cannot connect to {}", error.what()));
   }
-  return troubles;
 }
 
-std::string Session::prepare_stream() {
+void Session::prepare_stream() {
   const NatsStream& stream = options_->stream;
-  if (!stream.create) return {};
+  if (!stream.create) return;
   const Steady deadline = system_clock().steady() + options_->connect_timeout;
   StreamAnswer answer = look_up_stream(*connection_, stream, deadline);
   if (answer.missing) answer = create_stream(*connection_, stream, deadline);
-  if (answer.error.empty()) return {};
-  return fmt::format("{}: stream {} is not there and could not be made: {}", connection_->where(), stream.name,
-                     answer.error);
+  if (answer.error.empty()) return;
+  throw Error(Remedy::retry, fmt::format("{}: stream {} is not there and could not be made: {}", connection_->where(),
+                                         stream.name, answer.error));
 }
 
 // Returns why it came to an end.
 std::string Session::work() {
-  if (auto trouble = prepare_stream(); !trouble.empty()) return trouble;
-  beat_ = system_clock().steady();
-  {
-    const std::scoped_lock lock(mutex_);
-    if (stopping_) return "closed";  // Its events may be no more.
-    stage_ = Stage::up;
-    changed_.notify_all();
-  }
+  if (!begin()) return "closed";
+  const auto receive = [this](const Connection::Reply& reply) { take(reply); };
   while (true) {
-    const Steady now = system_clock().steady();
-    beat_ = now;
+    now_ = system_clock().steady();
     send();
-    if (auto over = watch(now); !over.empty()) return over;
-    Steady deadline = next_look(now);
-    {
-      const std::scoped_lock lock(mutex_);
-      if (stopping_) return "closed";
-      if (!given_.empty() && takes_more())
-        deadline = now;
-      else
-        sleeping_ = true;
-    }
-    const bool alive = connection_->pump(deadline);
-    const std::scoped_lock lock(mutex_);
-    sleeping_ = false;
-    if (!alive) return connection_->trouble();
+    const bool more = connection_->move(receive);
+    if (auto over = watch(); !over.empty()) return over;
+    const bool idle = trade() && !more;
+    if (stopping_) return "closed";
+    if (idle) rest();
   }
 }
 
-// Hands to the library what it takes now; it is written by the next pump(), so that no ack can come before this ends.
-void Session::send() {
-  std::uint64_t number = 0;
+// False if it is stopped already: its events may be no more.
+bool Session::begin() {
+  const std::scoped_lock lock(mutex_);
+  if (stopping_) return false;
+  stage_ = Stage::up;
+  changed_.notify_all();
+  return true;
+}
+
+// Gives the owner what was found out, and takes what there is to do. True if there is nothing to be sent now.
+bool Session::trade() {
+  bool enough = false;
   {
     const std::scoped_lock lock(mutex_);
+    outcomes_.insert(outcomes_.end(), std::make_move_iterator(found_.begin()), std::make_move_iterator(found_.end()));
+    enough = awaited_ > 0 && outcomes_.size() >= awaited_;
     queue_.insert(queue_.end(), given_.begin(), given_.end());
     given_.clear();
-    number = flight_.next_number();
+    sleeping_ = queue_.empty() || !takes_more();
   }
-  while (!queue_.empty() && takes_more() && send_one(queue_.front(), number + sent_.size())) queue_.pop_front();
-  if (sent_.empty() && refused_.empty()) return;
-  const Steady now = system_clock().steady();
-  const std::scoped_lock lock(mutex_);
-  for (const Parcel& parcel : sent_) flight_.add(parcel, now);
-  sent_.clear();
-  if (refused_.empty()) return;
-  outcomes_.insert(outcomes_.end(), refused_.begin(), refused_.end());
-  refused_.clear();
-  changed_.notify_all();
+  found_.clear();
+  if (enough) changed_.notify_all();
+  return sleeping_;
 }
 
-// False if the connection is lost.
-bool Session::send_one(const Parcel& parcel, std::uint64_t number) {
+void Session::rest() {
+  const auto pause = std::clamp<std::chrono::milliseconds>(options_->heartbeat / 4, 10ms, 1s);
+  Steady until = now_ + pause;
+  if (flight_.size() > 0) until = std::min(until, flight_.oldest() + options_->ack_timeout);
+  waker_.wait(until, connection_->fd(), connection_->waits_for_room());
+  sleeping_ = false;
+}
+
+void Session::send() {
+  for (; !queue_.empty() && takes_more(); queue_.pop_front()) send_one(queue_.front());
+}
+
+void Session::send_one(Parcel parcel) {
   std::string refused = composer_.compose(*parcel.event, subject_, message_);
   if (refused.empty()) {
     const std::size_t size = wire_size(message_);
@@ -240,36 +213,43 @@ bool Session::send_one(const Parcel& parcel, std::uint64_t number) {
       refused = fmt::format("its message has {} bytes with its headers, {} takes {} at most (max_payload)", size,
                             connection_->where(), most);
   }
-  if (!refused.empty()) {
-    refused_.push_back({parcel.ticket, Kind::rejected, std::move(refused)});
-    return true;
-  }
-  if (!connection_->publish(subject_, number, message_)) return false;
-  sent_.push_back(parcel);
-  return true;
+  if (!refused.empty()) return answer(parcel, Kind::rejected, std::move(refused));
+  parcel.begin = connection_->appended();
+  connection_->publish(subject_, flight_.next_number(), message_);
+  flight_.add(parcel, now_);
 }
 
-Steady Session::next_look(Steady now) {
-  const auto pause = std::clamp<std::chrono::milliseconds>(options_->heartbeat / 4, 10ms, 1s);
-  const std::scoped_lock lock(mutex_);
-  if (flight_.size() == 0) return now + pause;
-  return std::min(now + pause, flight_.oldest() + options_->ack_timeout);
+void Session::take(const Connection::Reply& reply) {
+  const Ack ack = reply.no_responders ? Ack{} : read_ack(reply.data);
+  if (ack.duplicate) repetitions_->add(now_);
+  const auto parcel = flight_.take(reply.number);
+  if (!parcel) return;
+  if (ack.stored) {
+    last_stored_ = now_;
+    answer(*parcel, Kind::delivered, {});
+    found_.back().repeated = ack.duplicate;
+    return;
+  }
+  const bool others_arrive = last_stored_ != Steady{} && now_ - last_stored_ < lately;
+  const std::string subject = subject_of(*parcel);
+  Refusal refused =
+      reply.no_responders ? refusal_by_nobody(subject, others_arrive) : refusal(ack, subject, others_arrive);
+  unheard_ = unheard_ || reply.no_responders;
+  answer(*parcel, refused.kind, std::move(refused.reason));
 }
 
 // Returns why the session must end; empty if it need not.
-std::string Session::watch(Steady now) {
-  if (auto over = watch_acks(now); !over.empty()) return over;
-  if (auto over = watch_server(now); !over.empty()) return over;
-  note_violations(now);
+std::string Session::watch() {
+  if (auto over = watch_acks(); !over.empty()) return over;
+  if (auto over = watch_server(); !over.empty()) return over;
+  note_violations();
   if (leaving_.empty()) return {};
-  const std::scoped_lock lock(mutex_);
-  return flight_.size() == 0 || now - leaving_since_ > options_->heartbeat ? leaving_ : std::string();
+  return flight_.size() == 0 || now_ - leaving_since_ > options_->heartbeat ? leaving_ : std::string();
 }
 
 // An ack that does not come while others do is given up by itself. If none comes at all, so is the connection.
-std::string Session::watch_acks(Steady now) {
-  const Steady limit = now - options_->ack_timeout;
-  const std::scoped_lock lock(mutex_);
+std::string Session::watch_acks() {
+  const Steady limit = now_ - options_->ack_timeout;
   while (flight_.size() > 0 && flight_.oldest() <= limit) {
     std::string late = fmt::format("{}: no ack within {} ms", connection_->where(), options_->ack_timeout.count());
     if (last_stored_ < flight_.oldest()) return late + ", for anything";
@@ -278,19 +258,16 @@ std::string Session::watch_acks(Steady now) {
   return {};
 }
 
-std::string Session::watch_server(Steady now) {
-  if (connection_->is_lame()) leave(connection_->where() + ": the server is about to stop (lame duck)", now);
-  {
-    const std::scoped_lock lock(mutex_);
-    // The next session makes the stream again.
-    if (std::exchange(unheard_, false) && options_->stream.create) leave("the stream is gone; it is made again", now);
-  }
-  if (now - connection_->heard() < options_->heartbeat) {
+std::string Session::watch_server() {
+  if (connection_->is_lame()) leave(connection_->where() + ": the server is about to stop (lame duck)");
+  // The next session makes the stream again.
+  if (std::exchange(unheard_, false) && options_->stream.create) leave("the stream is gone; it is made again");
+  if (now_ - connection_->heard() < options_->heartbeat) {
     pinged_ = {};
   } else if (pinged_ == Steady{}) {
-    pinged_ = now;
+    pinged_ = now_;
     connection_->ping();
-  } else if (now - pinged_ >= options_->heartbeat) {
+  } else if (now_ - pinged_ >= options_->heartbeat) {
     return fmt::format("{}: no sign of life for {} ms", connection_->where(), 2 * options_->heartbeat.count());
   }
   return {};
@@ -298,78 +275,44 @@ std::string Session::watch_server(Steady now) {
 
 // The server says what it does not let us do, and then nothing: there will be no ack. What we may do is decided when we
 // connect, so that the next session finds out whether it has changed.
-void Session::note_violations(Steady now) {
+void Session::note_violations() {
   for (const auto& violation : connection_->take_violations()) {
     const std::string reason =
         fmt::format("{}: {}; grant it to the user that we log in as", connection_->where(), violation);
-    {
-      const std::scoped_lock lock(mutex_);
-      answer_all(flight_.take_if([&](const Parcel& parcel) { return is_about(violation, subject_of(parcel)); }),
-                 Kind::unavailable, reason);
-    }
-    leave(reason, now);
+    for (const Parcel& parcel :
+         flight_.take_if([&](const Parcel& sent) { return is_about(violation, subject_of(sent)); }))
+      answer(parcel, Kind::unavailable, reason);
+    leave(reason);
   }
 }
 
 // Nothing more is sent; what is on its way has a while to be answered.
-void Session::leave(std::string reason, Steady now) {
+void Session::leave(std::string reason) {
   if (!leaving_.empty()) return;
   leaving_ = std::move(reason);
-  leaving_since_ = now;
+  leaving_since_ = now_;
 }
 
 void Session::finish(const std::string& trouble) {
-  std::unique_ptr<Connection> connection;
-  {
-    const std::scoped_lock lock(mutex_);
-    connection = std::move(connection_);
+  const std::uint64_t written = connection_ ? connection_->written() : 0;
+  connection_.reset();
+  for (const Parcel& parcel : flight_.take_if([](const Parcel&) { return true; })) {
+    if (parcel.begin < written)
+      answer(parcel, Kind::unknown, "it was sent, but its ack did not come: " + trouble);
+    else
+      answer(parcel, Kind::unavailable, trouble);
   }
-  connection.reset();
+  for (const Parcel& parcel : queue_) answer(parcel, Kind::unavailable, trouble);
   const std::scoped_lock lock(mutex_);
+  for (const Parcel& parcel : given_) answer(parcel, Kind::unavailable, trouble);
+  outcomes_.insert(outcomes_.end(), std::make_move_iterator(found_.begin()), std::make_move_iterator(found_.end()));
   stage_ = Stage::over;
   trouble_ = trouble;
-  answer_all(flight_.take_if([](const Parcel&) { return true; }), Kind::unknown,
-             "it was sent, but its ack did not come: " + trouble);
-  answer_all({queue_.begin(), queue_.end()}, Kind::unavailable, trouble);
-  answer_all(given_, Kind::unavailable, trouble);
-  queue_.clear();
-  given_.clear();
   changed_.notify_all();
 }
 
-// --- Answers
-
-// On a thread of the library's.
-void Session::on_reply(const Connection::Reply& reply) {
-  const Ack ack = reply.no_responders ? Ack{} : read_ack(reply.data);
-  const Steady now = system_clock().steady();
-  if (ack.duplicate) repetitions_->add(now);
-  const std::scoped_lock lock(mutex_);
-  const auto parcel = flight_.take(reply.number);
-  if (!parcel) return;
-  if (ack.stored) {
-    last_stored_ = now;
-    answer(*parcel, Kind::delivered, {});
-    outcomes_.back().repeated = ack.duplicate;
-    return;
-  }
-  const bool others_arrive = last_stored_ != Steady{} && now - last_stored_ < lately;
-  const std::string subject = subject_of(*parcel);
-  Refusal refused =
-      reply.no_responders ? refusal_by_nobody(subject, others_arrive) : refusal(ack, subject, others_arrive);
-  unheard_ = unheard_ || reply.no_responders;
-  answer(*parcel, refused.kind, std::move(refused.reason));
-}
-
-// REQUIRES: mutex_ is locked
 void Session::answer(const Parcel& parcel, Kind kind, std::string reason) {
-  outcomes_.push_back({parcel.ticket, kind, std::move(reason)});
-  if (awaited_ > 0 && outcomes_.size() >= awaited_) changed_.notify_all();
-}
-
-// REQUIRES: mutex_ is locked
-void Session::answer_all(const std::vector<Parcel>& parcels, Kind kind, const std::string& reason) {
-  for (const Parcel& parcel : parcels) answer(parcel, kind, reason);
+  found_.push_back({parcel.ticket, kind, std::move(reason)});
 }
 
 std::string Session::subject_of(const Parcel& parcel) const {

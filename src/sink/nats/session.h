@@ -14,6 +14,7 @@
 #include "waybill/sink.h"
 #include "waybill/time.h"
 
+#include "base/waker.h"
 #include "sink/nats/composer.h"
 #include "sink/nats/connection.h"
 #include "sink/nats/flight.h"
@@ -39,9 +40,9 @@ class Repetitions {
 // takes answers until the connection is lost or the session stopped. Then it has an outcome for everything it was given
 // and is over; it does not connect again.
 //
-// What was handed to the library and has no ack when the connection is lost may have arrived: `unknown`. It counts as
-// an attempt, so that an event which makes the server hang up is found out; an outage cannot use up an event's
-// attempts, since whoever cannot connect sends nothing. All else is `unavailable`.
+// What was begun to be sent and has no ack when the connection is lost may have arrived: `unknown`. It counts as an
+// attempt, so that an event which makes the server hang up is found out; an outage cannot use up an event's attempts,
+// since whoever cannot connect sends nothing. All else is `unavailable`.
 //
 // The owner's functions are one thread's affair.
 class Session : public std::enable_shared_from_this<Session> {
@@ -60,7 +61,7 @@ class Session : public std::enable_shared_from_this<Session> {
   bool is_up();
   bool is_over();
   std::string trouble();
-  // Ends it. When this has returned no event is touched any more. A connection that is still being made is left to
+  // Ends it. When this has returned no event is touched any more. A thread that is still looking up a name is left to
   // itself after `deadline`.
   void stop(Steady deadline);
 
@@ -68,57 +69,61 @@ class Session : public std::enable_shared_from_this<Session> {
   enum class Stage { connecting, up, over };
 
   void run();
-  std::string connect();
-  std::string prepare_stream();
+  void connect();
+  void prepare_stream();
   std::string work();
+  bool begin();
+  bool trade();
+  void rest();
   void send();
-  bool send_one(const Parcel& parcel, std::uint64_t number);
-  std::string watch(Steady now);
-  std::string watch_acks(Steady now);
-  std::string watch_server(Steady now);
-  void note_violations(Steady now);
-  void leave(std::string reason, Steady now);
-  Steady next_look(Steady now);
+  void send_one(Parcel parcel);
   bool takes_more() const { return leaving_.empty() && !connection_->is_full(); }
+  void take(const Connection::Reply& reply);
+  std::string watch();
+  std::string watch_acks();
+  std::string watch_server();
+  void note_violations();
+  void leave(std::string reason);
   void finish(const std::string& trouble);
 
-  void on_reply(const Connection::Reply& reply);
-  void await_outcomes(std::unique_lock<std::mutex>& lock, std::size_t count, Steady deadline);
   void answer(const Parcel& parcel, Outcome::Kind kind, std::string reason);
-  void answer_all(const std::vector<Parcel>& parcels, Outcome::Kind kind, const std::string& reason);
   std::string subject_of(const Parcel& parcel) const;
-  void interrupt_if_stuck();
+  void await_outcomes(std::unique_lock<std::mutex>& lock, std::size_t count, Steady deadline);
 
   const std::shared_ptr<const NatsOptions> options_;
   const std::shared_ptr<Repetitions> repetitions_;
   const std::size_t first_server_;
-  const Composer composer_;
-  std::thread thread_;  // The owner's.
 
-  // The session thread's own.
-  std::deque<Parcel> queue_;      // to be sent
-  std::vector<Parcel> sent_;      // in this turn
-  std::vector<Outcome> refused_;  // in this turn
-  std::string leaving_;           // Why nothing more is sent; empty if that is not so.
+  // The owner's.
+  std::thread thread_;
+  std::size_t open_ = 0;  // was given, and has no outcome that was collected
+
+  // The thread's own.
+  const Composer composer_;
+  std::unique_ptr<Connection> connection_;
+  std::deque<Parcel> queue_;  // to be sent
+  Flight flight_;
+  std::vector<Outcome> found_;  // not told yet
+  std::string leaving_;         // Why nothing more is sent; empty if that is not so.
   Steady leaving_since_{};
+  Steady now_{};  // When this turn began.
   Steady pinged_{};
+  Steady last_stored_{};
+  bool unheard_ = false;  // No stream took an event.
   std::string subject_;
   Message message_;
 
-  std::atomic<Steady> beat_;  // when the thread was last seen
-
+  // Both threads'.
+  Waker waker_;  // the thread
+  std::atomic<bool> stopping_{false};
+  std::atomic<bool> sleeping_{false};  // The thread waits for the network.
+  const net::Patience patience_;
   std::mutex mutex_;  // guards all that follows
   std::condition_variable changed_;
   Stage stage_ = Stage::connecting;
-  bool stopping_ = false;
-  bool sleeping_ = false;  // The thread waits for the network.
   std::size_t awaited_ = 0;  // The owner waits for so many outcomes; 0: for none.
   std::string trouble_;
-  std::unique_ptr<Connection> connection_;  // Changed by the thread alone, and used by it without the lock.
   std::vector<Parcel> given_;
-  Flight flight_;
-  Steady last_stored_{};
-  bool unheard_ = false;  // No stream took an event.
   std::vector<Outcome> outcomes_;
 };
 

@@ -63,7 +63,7 @@ NatsLogin read_login(Section& section) {
   return login;
 }
 
-void read_tls(Section& section, NatsTls& tls) {
+void read_tls(Section& section, net::TlsOptions& tls) {
   tls.on = section.boolean("tls", tls.on, "Only over TLS; the server's certificate is always verified");
   if (!tls.on) return;
   tls.ca = section.text("tls_ca", "", "File of certificates to trust; none: the system's");
@@ -181,7 +181,7 @@ std::optional<NatsAddress> parse_nats_address(std::string_view text) {
     port = text.substr(colon);
   }
   if (host.empty() || host.find_first_of("@/?# \t,") != std::string_view::npos) return std::nullopt;
-  address.server.host = host;
+  address.server.name = host;
   if (port.empty()) return address;
   if (port.front() != ':') return std::nullopt;
   const auto [end, error] = std::from_chars(port.data() + 1, port.data() + port.size(), address.server.port);

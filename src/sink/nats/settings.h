@@ -16,7 +16,7 @@ SinkSetup read_nats(config::Section& section, std::chrono::milliseconds retry_ga
 
 // "nats://host:4222", "tls://host", "host:4222", "[::1]:4222". Nothing if it is none of these.
 struct NatsAddress {
-  NatsServer server{};
+  net::Host server{.port = 4222};
   bool tls = false;
 };
 std::optional<NatsAddress> parse_nats_address(std::string_view text);
