@@ -26,7 +26,7 @@ constexpr std::size_t gathered_max = 64;
 constexpr auto gathering_max = 500us;
 
 bool is_about(const std::string& violation, const std::string& subject) {
-  return violation.find('"' + subject.substr(0, 150)) != std::string::npos;
+  return violation.find('"' + subject + '"') != std::string::npos;
 }
 
 }  // namespace
