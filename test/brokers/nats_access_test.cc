@@ -108,6 +108,18 @@ TEST_F(AccessTest, Row46_ARightThatIsTakenAwayIsNoEventsFault) {
     ASSERT_LT(system_clock().steady(), deadline) << outcome.reason;
 }
 
+// 46: without it no ack would ever be heard.
+TEST_F(AccessTest, Row46_WhoMayNotHearAcksSendsNothing) {
+  TmpNats server({.extra_config = "authorization { users: [ { user: relay, password: word, permissions: { "
+                                  "publish: \">\", subscribe: \"acks.>\" } } ] }"});
+  auto options = with_stream(server.port());
+  options.login = {.user = "relay", .password = "word"};
+  EXPECT_THAT(try_once(options),
+              AllOf(Is(Kind::unavailable), says("Permissions Violation for Subscription"), says("set inbox_prefix")));
+  options.inbox_prefix = "acks";
+  EXPECT_THAT(try_once(options), Is(Kind::delivered));
+}
+
 class NatsTlsTest : public AccessTest {
  protected:
   static Certificates& certificates() {

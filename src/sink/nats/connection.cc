@@ -78,7 +78,9 @@ void Connection::await(Frame::Kind kind, Steady deadline) {
     Frame frame;
     while (reader_.next(frame)) {
       heed(frame, nobody);
-      if (!violations_.empty()) throw Error(Remedy::fix_config, violations_.front());
+      if (!violations_.empty())
+        throw Error(Remedy::fix_config,
+                    violations_.front() + "; grant it to the user that we log in as, or set inbox_prefix");
       if (frame.kind == kind) return;
     }
     if (read()) {

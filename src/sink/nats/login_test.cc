@@ -1,10 +1,13 @@
 #include "sink/nats/login.h"
 
+#include <filesystem>
+#include <fstream>
 #include <limits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "waybill/error.h"
 
@@ -88,6 +91,18 @@ TEST(LoginTest, WhatCannotBeSaidIsNotShown) {
   const std::string said = refusal([] { connect({.user = "relay", .password = "hush\xFF"}); });
   EXPECT_THAT(said, HasSubstr("not UTF-8"));
   EXPECT_THAT(said, Not(HasSubstr("hush")));
+}
+
+TEST(LoginTest, AKeyMustBeThatOfItsSeed) {
+  const std::string path = testing::TempDir() + "waybill-seed-" + std::to_string(::getpid());
+  std::ofstream(path) << "SUAIJPDN5P4CWZGGGXTCKOYLJI2AIBHN5TYFBY5DOBRWXXLFWORFAZ6UWA";
+  NatsOptions options;
+  options.login = {.nkey = "UCYWGYNAZVMFZKNQQDNL5USFQR2GEWBVK74IKLLLA4ZOLOLSAOA2V3YF", .nkey_seed_file = path};
+  EXPECT_THAT(connect_line(options, {.nonce = "abc"}), HasSubstr("\"sig\":"));
+  options.login.nkey = "UAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
+  const std::string said = refusal([&] { connect_line(options, {.nonce = "abc"}); });
+  EXPECT_THAT(said, testing::AllOf(HasSubstr(path), HasSubstr("not that of 'nkey'"), Not(HasSubstr("SUAI"))));
+  std::filesystem::remove(path);
 }
 
 TEST(LoginTest, AKeyNeedsANonce) {
