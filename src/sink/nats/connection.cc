@@ -40,18 +40,13 @@ std::string new_inbox(const std::string& prefix) {
 
 }  // namespace
 
-template <typename Doing>
-auto Connection::naming_the_server(const Doing& doing) {
-  return naming(where_, doing);
-}
-
 Connection::Connection(const NatsOptions& options, const net::Host& server, const net::Patience& patience,
                        Steady deadline)
     : where_(server.text()),
       patience_(patience),
       transport_(naming(where_, [&] { return net::Transport(server, patience, deadline); })),
       inbox_(new_inbox(options.inbox_prefix)) {
-  naming_the_server([&] { log_in(options, server, deadline); });
+  naming(where_, [&] { log_in(options, server, deadline); });
 }
 
 // --- Logging in
@@ -74,7 +69,7 @@ void Connection::log_in(const NatsOptions& options, const net::Host& server, Ste
 void Connection::await(Frame::Kind kind, Steady deadline) {
   const Receive nobody;
   while (true) {
-    output_.flush(transport_);
+    flush(nobody);
     Frame frame;
     while (reader_.next(frame)) {
       heed(frame, nobody);
@@ -103,22 +98,26 @@ bool Connection::is_full() const {
 
 void Connection::ping() {
   output_.end() += ping_line;
-  naming_the_server([&] { output_.flush(transport_); });
+  naming(where_, [&] { output_.flush(transport_); });
 }
 
 bool Connection::move(const Receive& receive) {
-  return naming_the_server([&] {
-    try {
-      output_.flush(transport_);
-    } catch (const Error&) {
-      receive_some(receive);  // What was answered before the connection broke, and why it did.
-      throw;
-    }
+  return naming(where_, [&] {
+    flush(receive);
     const std::uint64_t before = appended();
     const bool more = receive_some(receive);
-    if (appended() > before) output_.flush(transport_);  // Whoever asks for a sign of life gets one at once.
+    if (appended() > before) flush(receive);  // Whoever asks for a sign of life gets one at once.
     return more;
   });
+}
+
+void Connection::flush(const Receive& receive) {
+  try {
+    output_.flush(transport_);
+  } catch (const Error&) {
+    receive_some(receive);  // What was answered before the connection broke, and why it did.
+    throw;
+  }
 }
 
 std::optional<Connection::Answer> Connection::ask(const std::string& subject, std::string_view body, Steady deadline) {
@@ -129,7 +128,7 @@ std::optional<Connection::Answer> Connection::ask(const std::string& subject, st
     if (answer_) return std::exchange(answer_, std::nullopt);
     if (!violations_.empty()) return std::nullopt;
     const bool in_time = more ? std::chrono::steady_clock::now() < deadline
-                              : naming_the_server([&] { return patience_.try_wait(fd(), waits_for_room(), deadline); });
+                              : naming(where_, [&] { return patience_.try_wait(fd(), waits_for_room(), deadline); });
     if (!in_time) return std::nullopt;
   }
 }

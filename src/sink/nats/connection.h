@@ -72,13 +72,12 @@ class Connection {
   void log_in(const NatsOptions& options, const net::Host& server, Steady deadline);
   // Until that comes; violations are errors.
   void await(Frame::Kind kind, Steady deadline);
+  void flush(const Receive& receive);
   bool receive_some(const Receive& receive);
   bool read();
   void heed(const Frame& frame, const Receive& receive);
   void heed_message(const Frame& frame, const Receive& receive);
   void heed_error(std::string_view text);
-  template <typename Doing>
-  auto naming_the_server(const Doing& doing);
 
   const std::string where_;
   const net::Patience& patience_;
