@@ -148,7 +148,10 @@ TEST_P(IdempotencySuite, InAUnitOfWork) {
   const StoredAnswer answer{.status = 201, .body = "{}"};
   const auto place_order = [&](const std::string& body) {
     return with_retries(*db, [&](UnitOfWork& work) {
-      if (const auto known = keys.begin(work.connection(), request(body))) return *known;
+      if (const auto known = keys.begin(work.connection(), request(body))) {
+        work.rollback();
+        return *known;
+      }
       work.add({.topic = "order.placed", .payload = body});
       keys.end(work.connection(), request(body), answer);
       work.commit();
