@@ -38,8 +38,8 @@ class Solo {
   std::deque<Waker*> queue_;  // guarded by mutex_
 };
 
-// How often a relay tries destinations that are away, all its carriers together: where a thousand are lost at once, they
-// do not all connect at once when they are back. Thread-safe.
+// How often a relay tries destinations that are away, all its carriers together: where a thousand are lost at once,
+// they do not all connect at once when they are back. Thread-safe.
 class Tries {
  public:
   static constexpr int at_once = 50;

@@ -242,8 +242,7 @@ TEST_F(AnchorTest, ACloneInTheSameClusterSendsNothingByItself) {
   const std::string name = app("SELECT current_database()");
   const std::string clone_url = server.url(name + "_clone");
   app = Sql(server.url("postgres"));
-  ASSERT_TRUE(
-      eventually([&] { return app.refusal("CREATE DATABASE " + name + "_clone TEMPLATE " + name).empty(); }));
+  ASSERT_TRUE(eventually([&] { return app.refusal("CREATE DATABASE " + name + "_clone TEMPLATE " + name).empty(); }));
   app = Sql(url);
   const auto clone = postgres_store({.url = clone_url});
   EXPECT_THAT(why_unreadable(*clone), HasSubstr("waybill anchor"));
