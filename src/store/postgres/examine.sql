@@ -24,10 +24,11 @@ SELECT * FROM (
          CASE WHEN has_table_privilege('{schema}.cursor', 'INSERT') AND has_table_privilege('{schema}.event', 'SELECT')
               THEN '' ELSE 'GRANT {schema}_relay TO ' || quote_ident(current_user) END
   UNION ALL
-  SELECT CASE WHEN count(*) = 4 THEN 'ok' ELSE 'note' END, 'roles',
-         count(*) || ' of the 4 roles {schema}_enqueue, {schema}_relay, {schema}_operator, {schema}_reader are there',
-         CASE WHEN count(*) = 4 THEN '' ELSE 'run ''waybill migrate'' as a user that may create roles' END
-  FROM pg_roles WHERE rolname IN ('{schema}_enqueue', '{schema}_relay', '{schema}_operator', '{schema}_reader')
+  SELECT CASE WHEN count(*) = 5 THEN 'ok' ELSE 'note' END, 'roles',
+         count(*) || ' of the 5 roles {schema}_enqueue, {schema}_service, {schema}_relay, {schema}_operator, {schema}_reader are there',
+         CASE WHEN count(*) = 5 THEN '' ELSE 'run ''waybill migrate'' as a user that may create roles' END
+  FROM pg_roles WHERE rolname IN ('{schema}_enqueue', '{schema}_service', '{schema}_relay', '{schema}_operator',
+                                     '{schema}_reader')
   UNION ALL
   (SELECT 'warning', 'xmin horizon',
           'held for ' || date_trunc('second', clock_timestamp() - a.xact_start) || ' by process ' || a.pid
