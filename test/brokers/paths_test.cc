@@ -168,7 +168,13 @@ TEST_F(PathsTest, Row44_CutOffFromTheBrokerARelayKeepsItsLeases) {
   proxy.black_hole();
   enqueue_orders(500);
   ASSERT_TRUE(eventually([&] { return relay.counts("nats").breaker.open; }, patience));
-  std::this_thread::sleep_for(3s);
+  const std::string cut = app("SELECT clock_timestamp()");
+  ASSERT_TRUE(eventually(
+      [&] {
+        return app("SELECT bool_and(last_seen > '" + cut + "'::timestamptz + interval '3 s') FROM waybill.relay") ==
+               "t";
+      },
+      patience));
   EXPECT_EQ(before, app("SELECT string_agg(term::text, ' ' ORDER BY shard) FROM waybill.lease "
                         "WHERE destination = 'nats'"));
   proxy.pass();
@@ -184,7 +190,6 @@ TEST_F(PathsTest, Row44_CutOffFromTheStoreARelayStopsBeforeAnotherTakesOver) {
   enqueue_orders(200);
   ASSERT_TRUE(eventually([&] { return first.counts("nats").delivered == 200; }, patience));
   proxy.black_hole();
-  std::this_thread::sleep_for(1s);  // Its lease is over.
   enqueue_orders(2'000);
   const Running second(*store, to("nats", nats(shared_nats().port())), 1s);
   ASSERT_TRUE(all_in_stream());
@@ -252,8 +257,12 @@ TEST_F(PathsTest, Row49_ManyDestinationsComeBackFiftyASecond) {
   ASSERT_TRUE(eventually([&] { return all(1); }, patience));
   proxy.refuse();
   enqueue_orders(1);
-  ASSERT_TRUE(eventually([&] { return relay.counts("nats0").breaker.open; }, patience));
-  std::this_thread::sleep_for(5s);  // By now the pauses are long, and all would come back at once.
+  const auto all_away = [&] {
+    for (int i = 0; i < destinations; ++i)
+      if (!relay.counts("nats" + std::to_string(i)).breaker.open) return false;
+    return true;
+  };
+  ASSERT_TRUE(eventually(all_away, patience));
   const std::size_t before = proxy.accepted();
   const auto start = std::chrono::steady_clock::now();
   proxy.pass();
