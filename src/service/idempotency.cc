@@ -1,10 +1,11 @@
 #include "waybill/idempotency.h"
 
+#include <array>
 #include <utility>
 
 #include <fmt/format.h>
+#include <openssl/evp.h>
 
-#include "base/sha256.h"
 #include "database/sql_text.h"
 #include "service/checks.h"
 #include "service_sql.h"
@@ -43,6 +44,15 @@ void check(const StoredAnswer& answer) {
 
 Parameter or_null(const std::string& text) {
   return text.empty() ? Parameter{} : parameter(text);
+}
+
+// In hexadecimal digits.
+std::string sha256(std::string_view bytes) {
+  std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};
+  unsigned int size = 0;
+  if (EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr) != 1)
+    throw Error(Remedy::fix_config, "OpenSSL has no SHA-256");
+  return fmt::format("{:02x}", fmt::join(digest.begin(), digest.begin() + size, ""));
 }
 
 IdempotentResult refusal(Kind kind, int status, std::string_view title, std::string_view detail) {

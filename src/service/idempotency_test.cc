@@ -21,6 +21,8 @@ TEST(Fingerprint, IsOfEveryPartInItsPlace) {
                                   fingerprint({"", ""})};
   EXPECT_EQ(8U, all.size());
   EXPECT_EQ(64U, all.begin()->size());
+  EXPECT_EQ("e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855", fingerprint({}))
+      << "as stored by others";
   EXPECT_EQ(fingerprint({"POST", std::string("\0", 1)}), fingerprint({"POST", std::string("\0", 1)}));
 }
 
