@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <map>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -78,6 +79,8 @@ class PgUpkeep final : public Upkeep {
   }
 
   std::vector<Slot> slots(const CleanOptions& options, std::chrono::seconds& slot_length);
+  // How many events went with it, or would go if it is dry; none: it stays.
+  std::optional<Count> take_out(const Slot& slot, const CleanOptions& options, Cleaned& cleaned);
   Count count(const Slot& slot);
   // "emptied", "busy", "needed", "changed" or "stopped".
   std::string empty(const Slot& slot, const CleanOptions& options);
@@ -130,17 +133,11 @@ Cleaned PgUpkeep::clean(const CleanOptions& options) {
       cleaned.more = true;
       break;
     }
-    const Count events = count(slot);
-    if (!options.dry) {
-      const std::string result = empty(slot, options);
-      if (result == "busy")
-        cleaned.held_back.push_back(fmt::format("slot {} is in use{}{}: it is emptied when that has ended", slot.number,
-                                                slot.other.empty() ? "" : " by ", slot.other));
-      if (result != "emptied") continue;
-      emptied = true;
-    }
-    cleaned.events.value += events.value;
-    cleaned.events.exact = cleaned.events.exact && events.exact;
+    const std::optional<Count> events = take_out(slot, options, cleaned);
+    if (!events) continue;
+    emptied = !options.dry;
+    cleaned.events.value += events->value;
+    cleaned.events.exact = cleaned.events.exact && events->exact;
   }
   if (options.stop.stop_requested()) {
     cleaned.more = true;
@@ -170,6 +167,19 @@ std::vector<Slot> PgUpkeep::slots(const CleanOptions& options, std::chrono::seco
           {.destination = std::string(rows.text(row, 7)), .events = rows.integer(row, 8), .oldest = rows.time(row, 9)});
   }
   return found;
+}
+
+std::optional<Count> PgUpkeep::take_out(const Slot& slot, const CleanOptions& options, Cleaned& cleaned) {
+  if (options.dry) return count(slot);
+  // Asked before anything is counted or written: a dump takes long, and we come again and again.
+  const PgQuery asks = query("in_use", "SELECT {schema}.slot_in_use($1::smallint)");
+  const bool in_use = ask(asks, {std::to_string(slot.number)}).boolean(0, 0);
+  const Count events = in_use ? Count{} : count(slot);
+  const std::string result = in_use ? "busy" : empty(slot, options);
+  if (result == "busy")
+    cleaned.held_back.push_back(fmt::format("slot {} is in use{}{}: it is emptied when that has ended", slot.number,
+                                            slot.other.empty() ? "" : " by ", slot.other));
+  return result == "emptied" ? std::optional(events) : std::nullopt;
 }
 
 Count PgUpkeep::count(const Slot& slot) {

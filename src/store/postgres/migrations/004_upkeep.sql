@@ -189,6 +189,20 @@ SET search_path = pg_catalog, pg_temp AS $$
     AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $$;
 
+-- Does anybody hold the slot for longer than a moment? A dump does. It is not waited for at all: relays would stand
+-- behind whoever waits.
+CREATE FUNCTION {schema}.slot_in_use(slot smallint) RETURNS boolean LANGUAGE plpgsql VOLATILE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  holders CONSTANT text[] := {schema}.slot_holders(slot_in_use.slot);
+BEGIN
+  IF holders = '{}' THEN
+    RETURN false;
+  END IF;
+  PERFORM pg_sleep(0.05);
+  RETURN {schema}.slot_holders(slot_in_use.slot) && holders;
+END $$;
+
 -- Empties a slot if all in it is old, settled everywhere, and kept where it is undelivered. All of that is looked at
 -- before the slot is locked; operations that move a cursor back wait, and are waited for, so it stays true. Under the lock
 -- it is looked once more, in a statement that began after it was had, whether anything is in the slot that was not seen
@@ -200,7 +214,6 @@ RETURNS text LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_
 DECLARE
   seen pg_snapshot;
   candidate record;
-  holders text[];
   unseen boolean;
 BEGIN
   PERFORM {schema}.check_age(empty_slot.older_than);
@@ -224,13 +237,8 @@ BEGIN
     RETURN 'needed';
   END IF;
   PERFORM {schema}.keep(empty_slot.slot, 9223372036854775807);
-  -- A dump holds it for long. It is not waited for at all: relays would wait behind us.
-  holders := {schema}.slot_holders(empty_slot.slot);
-  IF holders <> '{}' THEN
-    PERFORM pg_sleep(0.05);
-    IF {schema}.slot_holders(empty_slot.slot) && holders THEN
-      RETURN 'busy';
-    END IF;
+  IF {schema}.slot_in_use(empty_slot.slot) THEN
+    RETURN 'busy';
   END IF;
   BEGIN
     EXECUTE format('LOCK TABLE ONLY {schema}.event_%s IN ACCESS EXCLUSIVE MODE', empty_slot.slot);
