@@ -119,6 +119,7 @@ struct RelayCounts {
   std::chrono::microseconds lag{};  // What the last delivery has added to the latency.
   std::size_t leases = 0;
   BreakerState breaker{};
+  std::optional<Time> trusted_until{};  // As the sink's.
 };
 
 // How a relay is, as its own threads see it.

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -46,6 +47,10 @@ class Sink {
 
   // How many events it will hold without an outcome.
   virtual std::size_t in_flight_max() const { return 1000; }
+
+  // Until when the certificates hold that the last connection rested on; none: there is no such thing here. May be
+  // called from any thread.
+  virtual std::optional<Time> trusted_until() const { return std::nullopt; }
 
   // After an outage: can it be reached again? `delivered` for yes. The default finds out by the next event.
   virtual Outcome probe(Steady deadline);

@@ -75,6 +75,14 @@ void write_relay(Exposition& out, const Metrics& metrics) {
        [](const RelayCounts& counts) { return flag(counts.breaker.open); });
   each(out, metrics, "waybill_relay_leases", Type::gauge, "Shards of the destination that this relay publishes.",
        [](const RelayCounts& counts) { return static_cast<std::int64_t>(counts.leases); });
+  out.family("waybill_certificate_expires_timestamp_seconds", Type::gauge,
+             "When the first certificate runs out that the last connection to the destination rested on.");
+  for (const auto& [destination, counts] : metrics.destinations) {
+    if (!counts.trusted_until) continue;
+    const std::array labels{Label{"destination", destination}};
+    const auto since_1970 = counts.trusted_until->time_since_epoch();
+    out.sample(labels, std::int64_t{std::chrono::floor<std::chrono::seconds>(since_1970).count()});
+  }
   out.family("waybill_store_up", Type::gauge, "1 if the store has answered the relay's last heartbeat.");
   out.sample({}, flag(metrics.health.running && metrics.health.store_up));
 }

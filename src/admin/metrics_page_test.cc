@@ -37,7 +37,8 @@ TEST_F(MetricsPageTest, TellsWhatTheRelayKnows) {
                                    .latency = {.buckets = {{.upto = 1ms, .count = 3}}, .count = 7, .sum = 1500ms},
                                    .lag = 20ms,
                                    .leases = 4,
-                                   .breaker = {.open = true, .reason = "secret-canary"}};
+                                   .breaker = {.open = true, .reason = "secret-canary"},
+                                   .trusted_until = Time(1'800'000'000s)};
   metrics_.held_back = 1;
   const auto reply = get("/metrics");
   EXPECT_EQ(200, reply.status);
@@ -49,7 +50,8 @@ TEST_F(MetricsPageTest, TellsWhatTheRelayKnows) {
         "waybill_publish_seconds_bucket{destination=\"mail\",le=\"+Inf\"} 7\n",
         "waybill_publish_seconds_sum{destination=\"mail\"} 1.5\n", "waybill_lag_seconds{destination=\"mail\"} 0.02\n",
         "waybill_relay_leases{destination=\"mail\"} 4\n", "waybill_breaker_open{destination=\"mail\"} 1\n",
-        "waybill_store_up 1\n", "waybill_log_held_back 1\n"})
+        "waybill_certificate_expires_timestamp_seconds{destination=\"mail\"} 1800000000\n", "waybill_store_up 1\n",
+        "waybill_log_held_back 1\n"})
     EXPECT_THAT(reply.body, HasSubstr(line));
   EXPECT_THAT(reply.body, Not(HasSubstr("canary")));
   EXPECT_THAT(reply.body, Not(HasSubstr("waybill_pending")));  // The store has not answered: no figure is better.

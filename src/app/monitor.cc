@@ -29,6 +29,7 @@ void add(RelayCounts& sum, const RelayCounts& more) {
   sum.lag = more.lag;
   sum.leases = more.leases;
   sum.breaker = more.breaker;
+  sum.trusted_until = more.trusted_until;
 }
 
 }  // namespace
@@ -47,6 +48,7 @@ void Monitor::look_away() {
     counts.lag = {};
     counts.leases = 0;
     counts.breaker = {};
+    counts.trusted_until = {};
   }
   if (caretaker_)
     if (const auto names = caretaker_->held_back()) held_back_ = names->size();

@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <climits>
 #include <cstring>
+#include <ctime>
 
 #include <fmt/format.h>
 #include <openssl/bio.h>
@@ -122,6 +123,12 @@ void expect(SSL* ssl, const std::string& name) {
     refuse(library_error());
 }
 
+Time end_of(const X509* certificate) {
+  std::tm end{};
+  if (ASN1_TIME_to_tm(X509_get0_notAfter(certificate), &end) != 1) refuse(library_error());
+  return Time(std::chrono::seconds(::timegm(&end)));
+}
+
 }  // namespace
 
 TlsSession::TlsSession(const TlsOptions& options, const std::string& host, int fd)
@@ -147,6 +154,15 @@ bool TlsSession::shake_hands() {
                     X509_verify_cert_error_string(verified)));
   check_it_is_for_now(result);
   return false;
+}
+
+Time TlsSession::trusted_until() const {
+  forget_errors();
+  Time until = Time::max();
+  STACK_OF(X509)* const chain = SSL_get0_verified_chain(ssl_.get());
+  for (int i = 0; i < sk_X509_num(chain); ++i) until = std::min(until, end_of(sk_X509_value(chain, i)));
+  if (const X509* const own = SSL_get_certificate(ssl_.get())) until = std::min(until, end_of(own));
+  return until;
 }
 
 std::size_t TlsSession::write(std::string_view bytes) {

@@ -6,6 +6,8 @@
 #include <string>
 #include <string_view>
 
+#include "waybill/time.h"
+
 #include "net/host.h"
 
 struct ssl_ctx_st;
@@ -22,6 +24,9 @@ class TlsSession {
 
   // True when both have agreed; until then call it again when the socket is ready.
   bool shake_hands();
+  // The earliest end of a certificate's time: of theirs, of those up to the authority that is trusted, of ours.
+  // REQUIRES: hands were shaken
+  Time trusted_until() const;
   // As Transport's.
   std::size_t write(std::string_view bytes);
   std::size_t read(std::span<char> buffer);

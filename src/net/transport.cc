@@ -116,6 +116,10 @@ void Transport::secure(const TlsOptions& tls, const Host& host, const Patience& 
   tls_ = std::move(session);
 }
 
+std::optional<Time> Transport::trusted_until() const {
+  return tls_ ? std::optional(tls_->trusted_until()) : std::nullopt;
+}
+
 Transport::~Transport() {
   tls_.reset();
   ::close(fd_);

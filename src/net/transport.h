@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -48,6 +49,9 @@ class Transport {
 
   // Agrees on TLS with `host`, by `deadline`. From here on all bytes go through it.
   void secure(const TlsOptions& tls, const Host& host, const Patience& patience, Steady deadline);
+
+  // Until when the certificates hold that were agreed on; none: there is no TLS.
+  std::optional<Time> trusted_until() const;
 
   int fd() const { return fd_; }
   // How many bytes were taken; 0: none for now.

@@ -134,6 +134,12 @@ void Carrier::drop_lanes() {
     if (shard.lane) lanes_.drop(*shard.lane);
 }
 
+RelayCounts Carrier::counts() const {
+  RelayCounts counts = tally_.counts(shards_.held().size());
+  counts.trusted_until = sink_->trusted_until();
+  return counts;
+}
+
 void Carrier::abandon() {
   session_.reset();
   drop_lanes();

@@ -56,7 +56,7 @@ class Carrier {
   // Is there anything that could yet be finished and settled? Not while the store is away: what was under way then is
   // sent again anyway.
   bool busy() const { return shards_.any_open(); }
-  RelayCounts counts() const { return tally_.counts(shards_.held().size()); }
+  RelayCounts counts() const;
   // What is wrong with the destination; empty: nothing that it knows of.
   std::string trouble() const { return tally_.trouble(); }
 

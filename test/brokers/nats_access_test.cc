@@ -171,6 +171,15 @@ TEST_F(NatsTlsTest, Row47_AnAuthorityThatIsReplacedOnDiskIsUsedAtTheNextConnecti
   EXPECT_THAT(deliver(*sink, event("2")), Is(Kind::delivered));
 }
 
+TEST_F(NatsTlsTest, Row47_TellsWhenTheCertificatesRunOut) {
+  TmpNats server({.tls = &certificates()});
+  const auto sink = nats_sink(secure(server), log());
+  EXPECT_EQ(std::nullopt, sink->trusted_until());
+  EXPECT_THAT(deliver(*sink, event("1")), Is(Kind::delivered));
+  const auto left = std::chrono::round<std::chrono::days>(sink->trusted_until().value() - system_clock().now());
+  EXPECT_EQ(Certificates::days, left);
+}
+
 TEST_F(NatsTlsTest, AServerThatAsksForACertificateGetsOurs) {
   TmpNats server({.tls = &certificates(), .asks_for_certificates = true});
   auto options = secure(server);

@@ -76,6 +76,17 @@ TEST_F(RabbitmqTlsTest, Row47_ANewAuthorityOnDiskCountsFromTheNextConnectionOn) 
   EXPECT_EQ(Kind::delivered, deliver(*sink, event("1")).kind);
 }
 
+TEST_F(RabbitmqTlsTest, Row47_TellsWhenTheCertificatesRunOut) {
+  const auto sink = rabbitmq_sink(by_tls(), {});
+  EXPECT_EQ(std::nullopt, sink->trusted_until());
+  EXPECT_EQ(Kind::delivered, deliver(*sink, event("1")).kind);
+  const auto left = std::chrono::round<std::chrono::days>(sink->trusted_until().value() - system_clock().now());
+  EXPECT_EQ(Certificates::days, left);
+  const auto in_the_clear = rabbitmq_sink(options(), {});
+  EXPECT_EQ(Kind::delivered, deliver(*in_the_clear, event("2")).kind);
+  EXPECT_EQ(std::nullopt, in_the_clear->trusted_until());
+}
+
 TEST_F(RabbitmqTlsTest, ManyMessagesGoThroughTls) {
   const auto sink = rabbitmq_sink(by_tls(), {});
   for (std::uint64_t i = 0; i < 500; ++i) sink->submit(event('"' + std::string(i * 100, 'x') + '"'), i);

@@ -10,6 +10,7 @@ namespace {
 constexpr const char* script = R"__(
 set -e
 cd "$1"
+days=$3
 new_key="-newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -config openssl.cnf"
 local_names=subjectAltName=IP:127.0.0.1,DNS:localhost
 cat > openssl.cnf <<'END'
@@ -29,11 +30,11 @@ copy_extensions = copy
 commonName = supplied
 END
 authority() {
-  openssl req -x509 $new_key -keyout $1.key -out $1.pem -days 3650 -subj "/CN=$2" \
+  openssl req -x509 $new_key -keyout $1.key -out $1.pem -days "$days" -subj "/CN=$2" \
     -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign
 }
 issue() {
-  openssl req -x509 $new_key -CA $2.pem -CAkey $2.key -keyout $1.key -out $1.pem -days 3650 -subj "/CN=$3" \
+  openssl req -x509 $new_key -CA $2.pem -CAkey $2.key -keyout $1.key -out $1.pem -days "$days" -subj "/CN=$3" \
     -addext basicConstraints=critical,CA:FALSE -addext extendedKeyUsage=$4 -addext $5
 }
 authority ca "Waybill test CA"
@@ -55,7 +56,7 @@ chmod 644 *.pem *.key
 }  // namespace
 
 Certificates::Certificates() {
-  run_command({"sh", "-c", script, "certificates", folder_.path(), client_name});
+  run_command({"sh", "-c", script, "certificates", folder_.path(), client_name, std::to_string(days.count())});
 }
 
 }  // namespace waybill

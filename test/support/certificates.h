@@ -1,5 +1,6 @@
 #pragma once
 
+#include <chrono>
 #include <filesystem>
 
 #include "support/child_process.h"
@@ -33,6 +34,8 @@ class Certificates {
   Pair other_server() const { return pair("other_server"); }
   Pair other_client() const { return pair("other_client"); }
 
+  // For how long they are good, but the expired one.
+  static constexpr std::chrono::days days{3650};
   static constexpr const char* client_name = "waybill-client";
 
  private:

@@ -64,6 +64,8 @@ class Connection {
   std::uint64_t written() const { return output_.written(); }
 
   // What to wait for until the next move().
+  // As Transport's.
+  std::optional<Time> trusted_until() const { return transport_.trusted_until(); }
   int fd() const { return transport_.fd(); }
   bool waits_for_room() const { return output_.unwritten() > 0 && transport_.waits_for_room(); }
   const std::string& where() const { return where_; }

@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 #include "waybill/event.h"
 
+#include "net/expiry.h"
 #include "sink/nats/nats_sink.h"
 #include "sink/nats/stream.h"
 
@@ -81,6 +82,10 @@ std::vector<Finding> examine_nats(const NatsOptions& options, milliseconds retry
     return {{Level::warning, "nats", fmt::format("cannot be reached: {}", error.what()), "events wait until it can"}};
   }
   std::vector<Finding> findings;
+  if (const auto until = connection->trusted_until()) {
+    const net::ExpiryAdvice advice = net::advise_on_expiry(*until, system_clock().now());
+    findings.push_back({advice.soon ? Level::warning : Level::ok, "certificates", advice.text, advice.remedy});
+  }
   examine_limits(*connection, findings);
   try {
     examine_streams(*connection, options, retry_gap, deadline, findings);

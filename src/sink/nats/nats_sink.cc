@@ -39,6 +39,8 @@ class NatsSink final : public Sink {
 
   std::size_t in_flight_max() const override { return options_->in_flight_max; }
 
+  std::optional<Time> trusted_until() const override { return expiry_->until(); }
+
   Outcome probe(Steady deadline) override {
     if (!session_ || session_->is_over()) begin();
     session_->await(deadline);
@@ -71,7 +73,7 @@ class NatsSink final : public Sink {
       session_->collect(left_, {});
       session_->stop(system_clock().steady());
     }
-    session_ = std::make_shared<Session>(options_, repetitions_, sessions_++ % options_->servers.size());
+    session_ = std::make_shared<Session>(options_, repetitions_, expiry_, sessions_++ % options_->servers.size());
     session_->start();
   }
 
@@ -83,6 +85,7 @@ class NatsSink final : public Sink {
 
   const std::shared_ptr<const NatsOptions> options_;
   const std::shared_ptr<Repetitions> repetitions_;
+  const std::shared_ptr<net::Expiry> expiry_ = std::make_shared<net::Expiry>();
   std::shared_ptr<Session> session_;
   std::size_t sessions_ = 0;
   std::vector<Parcel> batch_;  // not handed over yet

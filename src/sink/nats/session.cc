@@ -40,9 +40,10 @@ void Repetitions::add(Steady now) {
 }
 
 Session::Session(std::shared_ptr<const NatsOptions> options, std::shared_ptr<Repetitions> repetitions,
-                 std::size_t first_server)
+                 std::shared_ptr<net::Expiry> expiry, std::size_t first_server)
     : options_(std::move(options)),
       repetitions_(std::move(repetitions)),
+      expiry_(std::move(expiry)),
       first_server_(first_server),
       composer_(*options_),
       patience_(waker_, [this] { return stopping_.load(); }) {}
@@ -137,6 +138,7 @@ void Session::run() {
 void Session::connect() {
   try {
     connection_ = connect_to_any(*options_, first_server_, patience_, Steady::max());
+    expiry_->note(connection_->trusted_until());
   } catch (const Error& error) {
     throw Error(error.remedy(), fmt::format("cannot connect to {}", error.what()));
   }

@@ -15,6 +15,7 @@
 #include "waybill/time.h"
 
 #include "base/waker.h"
+#include "net/expiry.h"
 #include "sink/nats/composer.h"
 #include "sink/nats/connection.h"
 #include "sink/nats/flight.h"
@@ -48,7 +49,7 @@ class Repetitions {
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(std::shared_ptr<const NatsOptions> options, std::shared_ptr<Repetitions> repetitions,
-          std::size_t first_server);
+          std::shared_ptr<net::Expiry> expiry, std::size_t first_server);
   ~Session();
 
   void start();
@@ -92,6 +93,7 @@ class Session : public std::enable_shared_from_this<Session> {
 
   const std::shared_ptr<const NatsOptions> options_;
   const std::shared_ptr<Repetitions> repetitions_;
+  const std::shared_ptr<net::Expiry> expiry_;
   const std::size_t first_server_;
 
   // The owner's.

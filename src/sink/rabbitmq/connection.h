@@ -51,6 +51,8 @@ class Connection {
   // When attend() will have something to do.
   Steady attend_at() const;
 
+  // As Transport's.
+  std::optional<Time> trusted_until() const { return transport_.trusted_until(); }
   int fd() const { return transport_.fd(); }
   bool waits_for_room() const { return output_.unwritten() > 0 && transport_.waits_for_room(); }
   // Why the broker wants nothing published now; empty if it does.

@@ -6,6 +6,7 @@
 
 #include "waybill/error.h"
 
+#include "net/expiry.h"
 #include "sink/rabbitmq/connection.h"
 
 namespace waybill::rabbitmq {
@@ -42,6 +43,10 @@ void examine_broker(const RabbitmqOptions& options, const net::Host& host, const
   if (options.exchange_is_fixed && !options.fixed_exchange.empty())
     text += fmt::format("; exchange '{}' is there", options.fixed_exchange);
   findings.push_back({Level::ok, "broker", text, ""});
+  if (const auto until = connection.trusted_until()) {
+    const net::ExpiryAdvice advice = net::advise_on_expiry(*until, system_clock().now());
+    findings.push_back({advice.soon ? Level::warning : Level::ok, "certificates", advice.text, advice.remedy});
+  }
   if (options.declare.queue.empty())
     findings.push_back({Level::note, "queues",
                         "which queues are bound, and how, is not to be seen from here; what fits "

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -43,6 +44,7 @@ class Publisher {
 
   const std::string& blocked() const { return connection_.blocked(); }
   const std::string& where() const { return connection_.where(); }
+  std::optional<Time> trusted_until() const { return connection_.trusted_until(); }
   int fd() const { return connection_.fd(); }
   bool waits_for_room() const { return connection_.waits_for_room(); }
 

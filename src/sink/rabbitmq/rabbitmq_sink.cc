@@ -12,6 +12,7 @@
 
 #include "base/assert.h"
 #include "base/waker.h"
+#include "net/expiry.h"
 #include "sink/rabbitmq/options.h"
 #include "sink/rabbitmq/publisher.h"
 
@@ -70,6 +71,8 @@ class RabbitmqSink final : public Sink {
   }
 
   std::size_t in_flight_max() const override { return options_.in_flight_max; }
+
+  std::optional<Time> trusted_until() const override { return expiry_.until(); }
 
   Outcome probe(Steady deadline) override {
     std::unique_lock lock(mutex_);
@@ -170,6 +173,7 @@ class RabbitmqSink final : public Sink {
       try {
         publisher_.emplace(options_, host, patience_, dresser_,
                            std::chrono::steady_clock::now() + options_.connect_timeout);
+        expiry_.note(publisher_->trusted_until());
         said_blocked_ = false;
         call_again();
         log_.info("connected", {{"destination", options_.name}, {"broker", publisher_->where()}});
@@ -273,6 +277,8 @@ class RabbitmqSink final : public Sink {
   std::uint64_t probes_answered_ = 0;
   Outcome probe_answer_;
   std::uint64_t closed_round_ = 0;
+
+  net::Expiry expiry_;
 
   // Our thread's.
   std::uint64_t working_round_ = 0;
