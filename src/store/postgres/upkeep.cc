@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <map>
-#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -42,8 +41,11 @@ struct Slot {
   Time oldest{};
   std::int64_t first_seq = 0;
   std::int64_t last_seq = 0;
-  std::vector<Holder> holders{};
-  std::string other{};  // Whoever else is in it.
+  std::string in_use_by{};        // For longer than a moment; empty: by nobody. Looked at if it is old,
+  std::vector<Holder> holders{};  // and these, if nobody uses it.
+
+  bool is_old() const { return state == "old"; }
+  bool can_go() const { return is_old() && in_use_by.empty() && holders.empty(); }
 };
 
 std::string seconds_text(std::chrono::seconds seconds) {
@@ -79,8 +81,8 @@ class PgUpkeep final : public Upkeep {
   }
 
   std::vector<Slot> slots(const CleanOptions& options, std::chrono::seconds& slot_length);
-  // How many events went with it, or would go if it is dry; none: it stays.
-  std::optional<Count> take_out(const Slot& slot, const CleanOptions& options, Cleaned& cleaned);
+  void look_who_uses(std::vector<Slot>& slots);
+  void look_who_holds(std::vector<Slot>& slots);
   Count count(const Slot& slot);
   // "emptied", "busy", "needed", "changed" or "stopped".
   std::string empty(const Slot& slot, const CleanOptions& options);
@@ -103,6 +105,9 @@ void tell_holders(const std::vector<Slot>& slots, const CleanOptions& options, s
       all.oldest = all.events == 0 ? holder.oldest : std::min(all.oldest, holder.oldest);
       all.events += holder.events;
     }
+    if (!slot.in_use_by.empty())
+      cleaned.held_back.push_back(
+          fmt::format("slot {} is in use by {}: it is emptied when that has ended", slot.number, slot.in_use_by));
     if (slot.laps && options.events_older_than < for_ever)
       cleaned.held_back.push_back(
           fmt::format("the ring has come round: slot {} still holds events of {}, and new ones; it is emptied when all "
@@ -124,20 +129,27 @@ void tell_holders(const std::vector<Slot>& slots, const CleanOptions& options, s
 Cleaned PgUpkeep::clean(const CleanOptions& options) {
   Cleaned cleaned;
   std::chrono::seconds slot_length{};
-  const std::vector<Slot> found = slots(options, slot_length);
+  std::vector<Slot> found = slots(options, slot_length);
+  if (!options.dry) look_who_uses(found);
+  look_who_holds(found);
   tell_holders(found, options, slot_length, cleaned);
   bool emptied = false;
   for (const Slot& slot : found) {
-    if (slot.state != "old" || !slot.holders.empty()) continue;
+    if (!slot.can_go()) continue;
     if (emptied || options.stop.stop_requested()) {  // One at a call.
       cleaned.more = true;
       break;
     }
-    const std::optional<Count> events = take_out(slot, options, cleaned);
-    if (!events) continue;
-    emptied = !options.dry;
-    cleaned.events.value += events->value;
-    cleaned.events.exact = cleaned.events.exact && events->exact;
+    const Count events = count(slot);
+    if (!options.dry) {
+      const std::string result = empty(slot, options);
+      if (result == "busy")
+        cleaned.held_back.push_back(fmt::format("slot {} is in use: it is emptied when that has ended", slot.number));
+      if (result != "emptied") continue;
+      emptied = true;
+    }
+    cleaned.events.value += events.value;
+    cleaned.events.exact = cleaned.events.exact && events.exact;
   }
   if (options.stop.stop_requested()) {
     cleaned.more = true;
@@ -149,37 +161,39 @@ Cleaned PgUpkeep::clean(const CleanOptions& options) {
 }
 
 std::vector<Slot> PgUpkeep::slots(const CleanOptions& options, std::chrono::seconds& slot_length) {
-  const PgRows rows = ask(query("clean_slots", postgres_sql::clean_slots),
-                          {seconds_text(options.events_older_than), std::to_string(exact_count_max)});
+  const PgRows rows = ask(query("clean_slots", postgres_sql::clean_slots), {seconds_text(options.events_older_than)});
   std::vector<Slot> found;
   for (int row = 0; row < rows.size(); ++row) {
-    if (found.empty() || found.back().number != rows.integer(row, 0))
-      found.push_back({.number = rows.integer(row, 0),
-                       .state = std::string(rows.text(row, 1)),
-                       .laps = rows.boolean(row, 2),
-                       .oldest = rows.time(row, 3),
-                       .first_seq = rows.integer(row, 4),
-                       .last_seq = rows.integer(row, 5),
-                       .other = rows.null(row, 10) ? "" : std::string(rows.text(row, 10))});
+    found.push_back({.number = rows.integer(row, 0),
+                     .state = std::string(rows.text(row, 1)),
+                     .laps = rows.boolean(row, 2),
+                     .oldest = rows.time(row, 3),
+                     .first_seq = rows.integer(row, 4),
+                     .last_seq = rows.integer(row, 5)});
     slot_length = std::chrono::seconds(rows.integer(row, 6));
-    if (!rows.null(row, 7))
-      found.back().holders.push_back(
-          {.destination = std::string(rows.text(row, 7)), .events = rows.integer(row, 8), .oldest = rows.time(row, 9)});
   }
   return found;
 }
 
-std::optional<Count> PgUpkeep::take_out(const Slot& slot, const CleanOptions& options, Cleaned& cleaned) {
-  if (options.dry) return count(slot);
-  // Asked before anything is counted or written: a dump takes long, and we come again and again.
-  const PgQuery asks = query("in_use", "SELECT {schema}.slot_in_use($1::smallint)");
-  const bool in_use = ask(asks, {std::to_string(slot.number)}).boolean(0, 0);
-  const Count events = in_use ? Count{} : count(slot);
-  const std::string result = in_use ? "busy" : empty(slot, options);
-  if (result == "busy")
-    cleaned.held_back.push_back(fmt::format("slot {} is in use{}{}: it is emptied when that has ended", slot.number,
-                                            slot.other.empty() ? "" : " by ", slot.other));
-  return result == "emptied" ? std::optional(events) : std::nullopt;
+// Before all that costs more: a dump takes long, and we come again and again.
+void PgUpkeep::look_who_uses(std::vector<Slot>& slots) {
+  if (std::ranges::none_of(slots, &Slot::is_old)) return;
+  const PgRows rows = ask(query("slots_in_use", "SELECT slot, by FROM {schema}.slots_in_use()"), {});
+  for (int row = 0; row < rows.size(); ++row)
+    for (Slot& slot : slots)
+      if (slot.is_old() && slot.number == rows.integer(row, 0)) slot.in_use_by = rows.text(row, 1);
+}
+
+void PgUpkeep::look_who_holds(std::vector<Slot>& slots) {
+  const PgQuery holding =
+      query("holding", "SELECT destination, events, oldest FROM {schema}.holding($1::smallint, $2::bigint)");
+  for (Slot& slot : slots) {
+    if (!slot.is_old() || !slot.in_use_by.empty()) continue;
+    const PgRows rows = ask(holding, {std::to_string(slot.number), std::to_string(exact_count_max)});
+    for (int row = 0; row < rows.size(); ++row)
+      slot.holders.push_back(
+          {.destination = std::string(rows.text(row, 0)), .events = rows.integer(row, 1), .oldest = rows.time(row, 2)});
+  }
 }
 
 Count PgUpkeep::count(const Slot& slot) {

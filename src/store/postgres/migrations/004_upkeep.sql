@@ -181,26 +181,33 @@ BEGIN
   END IF;
 END $$;
 
--- Those who hold the slot now, by their transactions.
-CREATE FUNCTION {schema}.slot_holders(slot smallint) RETURNS text[] LANGUAGE sql VOLATILE
-SET search_path = pg_catalog, pg_temp AS $$
-  SELECT coalesce(array_agg(k.virtualtransaction), '{}') FROM pg_locks k
-  WHERE k.relation = ('{schema}.event_' || slot_holders.slot)::regclass AND k.granted AND k.pid <> pg_backend_pid()
+-- Who is in which slot now, by transaction. To be asked seldom: meanwhile nobody gets a lock on anything.
+CREATE FUNCTION {schema}.slot_holders(OUT slot smallint, OUT holder text, OUT pid integer)
+RETURNS SETOF record LANGUAGE sql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT s.slot::smallint, k.virtualtransaction, k.pid
+  FROM pg_locks k
+  JOIN (SELECT n AS slot, ('{schema}.event_' || n)::regclass AS relation FROM generate_series(0, 7) AS n) s
+    ON s.relation = k.relation
+  WHERE k.granted AND k.pid <> pg_backend_pid()
     AND k.database = (SELECT d.oid FROM pg_database d WHERE d.datname = current_database())
 $$;
 
--- Does anybody hold the slot for longer than a moment? A dump does. It is not waited for at all: relays would stand
--- behind whoever waits.
-CREATE FUNCTION {schema}.slot_in_use(slot smallint) RETURNS boolean LANGUAGE plpgsql VOLATILE
+-- The slots that somebody holds for longer than a moment, and who. A dump does. It is not waited for at all: relays would
+-- stand behind whoever waits.
+CREATE FUNCTION {schema}.slots_in_use(OUT slot smallint, OUT by text) RETURNS SETOF record LANGUAGE plpgsql VOLATILE
 SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
-  holders CONSTANT text[] := {schema}.slot_holders(slot_in_use.slot);
+  holders CONSTANT text[] := ARRAY(SELECT DISTINCT h.holder FROM {schema}.slot_holders() h);
 BEGIN
   IF holders = '{}' THEN
-    RETURN false;
+    RETURN;
   END IF;
   PERFORM pg_sleep(0.05);
-  RETURN {schema}.slot_holders(slot_in_use.slot) && holders;
+  RETURN QUERY
+    SELECT DISTINCT ON (h.slot) h.slot,
+           format('process %s%s', h.pid, coalesce(' (' || nullif(a.application_name, '') || ')', ''))
+    FROM {schema}.slot_holders() h LEFT JOIN pg_stat_activity a ON a.pid = h.pid
+    WHERE h.holder = ANY (holders) ORDER BY h.slot, a.xact_start;
 END $$;
 
 -- Empties a slot if all in it is old, settled everywhere, and kept where it is undelivered. All of that is looked at
@@ -237,7 +244,7 @@ BEGIN
     RETURN 'needed';
   END IF;
   PERFORM {schema}.keep(empty_slot.slot, 9223372036854775807);
-  IF {schema}.slot_in_use(empty_slot.slot) THEN
+  IF EXISTS (SELECT FROM {schema}.slots_in_use() u WHERE u.slot = empty_slot.slot) THEN
     RETURN 'busy';
   END IF;
   BEGIN
