@@ -170,7 +170,7 @@ Listen read_listen(Section& root, const Listen& fallback) {
   const bool good = colon != std::string::npos && colon > 0 &&
                     std::from_chars(text.data() + colon + 1, end, port).ptr == end && port <= 65'535;
   if (!good) {
-    root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\"");
+    root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\", or \"off\"");
     return fallback;
   }
   Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port), .given = given};
