@@ -1,16 +1,22 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
-# Beside them: `make build`, `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
+# Beside them: `make build`, `make install` (PREFIX, DESTDIR), `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
 # hour of killing things), `make chaos-failures` (as long, with destinations that fail and people who redrive), `make
 # chaos-brokers` (half an hour of restarting RabbitMQ and NATS), `make bench`, `make bench-failures` and `make
 # bench-brokers` (at most half an hour of figures each, into build/bench/).
-.PHONY: build run test asan tsan lint format chaos-core chaos-failures chaos-brokers bench bench-failures bench-brokers \
+.PHONY: build install run test asan tsan lint format chaos-core chaos-failures chaos-brokers bench bench-failures bench-brokers \
   clean packages-build packages-test packages-lint
 ARGS ?=
+PREFIX ?= /usr/local
 PYTHON = /usr/bin/python3 -B
 
 build: packages-build
 	cmake --preset release -DWAYBILL_TESTS=OFF
 	cmake --build --preset release --target waybill
+
+install: packages-build
+	cmake --preset release -DWAYBILL_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)
+	cmake --build --preset release
+	DESTDIR=$(DESTDIR) cmake --install build
 
 run: build
 	build/waybill demo $(ARGS)

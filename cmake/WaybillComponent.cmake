@@ -19,6 +19,9 @@ function(waybill_component)
     endif()
   endforeach()
   set_property(GLOBAL PROPERTY waybill_rank_${C_NAME} ${C_RANK})
+  # For waybill_part().
+  set_property(GLOBAL PROPERTY waybill_headers_${C_NAME} ${C_HEADERS})
+  set_property(GLOBAL PROPERTY waybill_links_${C_NAME} ${C_LINKS} ${C_PUBLIC_LINKS})
 
   file(RELATIVE_PATH folder ${PROJECT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR})
   string(JOIN "," deps ${C_DEPS})

@@ -95,6 +95,8 @@ def check_public_headers(root, components, problems):
         name = str(path.relative_to(root / "include"))
         if name not in listed:
             problems.append(f"include/{name}: belongs to no component")
+        if name != "waybill/api.h" and "\nnamespace WAYBILL_API waybill {\n" not in path.read_text():
+            problems.append(f"include/{name}: its namespace is not WAYBILL_API: the shared library would hide it")
         for header in ANGLE_INCLUDE.findall(path.read_text()):
             if not STANDARD_HEADER.match(header) and ADAPTERS.get(name) != header:
                 problems.append(f"include/{name}: names the third-party header <{header}>")

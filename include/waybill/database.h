@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/error.h"
 
 struct pg_conn;  // libpq's PGconn
@@ -21,7 +22,7 @@ struct sqlite3;
 
 // The application's own database, as far as this library needs it: a connection on which statements run one after the
 // other. Who has one lends it: borrow(), or waybill/pqxx.h for libpqxx. Who has none opens one here.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 enum class Dialect { postgresql, sqlite };
 

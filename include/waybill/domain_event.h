@@ -10,11 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/error.h"
 #include "waybill/event.h"
 
 // Events as C++ types, for those who write them and for those who read them.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // What happened, as a type of the application's own:
 //

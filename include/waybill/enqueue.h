@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 #include "waybill/event.h"
 
@@ -13,7 +14,7 @@
 // Events of one key arrive in the order in which their transactions were ordered by the application: lock or
 // version-check the aggregate first, then enqueue. Where nothing else orders them, EnqueueOptions::serialize
 // does.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 struct EnqueueOptions {
   std::string schema = "waybill";  // PostgreSQL only

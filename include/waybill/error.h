@@ -3,7 +3,9 @@
 #include <stdexcept>
 #include <string>
 
-namespace waybill {
+#include "waybill/api.h"
+
+namespace WAYBILL_API waybill {
 
 // What the one who catches an Error can do about it.
 enum class Remedy {

@@ -9,9 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/time.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // A UUID. Ours are version 7: their first 48 bits are the milliseconds since 1970, so that they sort by age.
 struct EventId {

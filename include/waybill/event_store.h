@@ -6,13 +6,14 @@
 #include <string>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 #include "waybill/domain_event.h"
 #include "waybill/event.h"
 
 // An event store beside the outbox, in the same database: the stream of what happened to each aggregate, for good.
 // Retention does not touch it. What is appended is also enqueued, in the same transaction and round trip.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // The version that whoever appends has seen. 0: the stream must be new.
 struct Expected {

@@ -7,10 +7,11 @@
 #include <string>
 #include <string_view>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 
 // What a client asks twice under one key is done once, and answered twice.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // A request that may be a repetition. The framework's affair is to fill it in and to send the answer.
 struct IdempotentRequest {

@@ -4,10 +4,11 @@
 #include <string>
 #include <string_view>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 
 // STEP 5, on the other side: what arrives more than once is handled once.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // The inbox of one consumer. A message's id is written down in the transaction in which it is handled, so it is handled
 // if and only if that commits. It is remembered as long as cleaning leaves it there (`retention_inbox`), which must be

@@ -8,7 +8,9 @@
 #include <string>
 #include <string_view>
 
-namespace waybill {
+#include "waybill/api.h"
+
+namespace WAYBILL_API waybill {
 
 enum class LogLevel { debug, info, warning, error };
 

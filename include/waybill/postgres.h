@@ -5,10 +5,11 @@
 #include <memory>
 #include <string>
 
+#include "waybill/api.h"
 #include "waybill/log.h"
 #include "waybill/store.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // What to do about a server on another timeline: a standby that was promoted, a backup, or a copy of the server.
 enum class Failover : std::uint8_t {

@@ -12,11 +12,12 @@
 
 #include <pqxx/pqxx>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 
 // libpqxx's connections and transactions, lent to this library; through its public interface (6.4 and later). A header
 // of its own: the library does not need libpqxx.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 namespace detail {
 

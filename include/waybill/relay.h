@@ -10,11 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/log.h"
 #include "waybill/sink.h"
 #include "waybill/time.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 class Store;  // waybill/store.h; made by postgres_store(), sqlite_store()
 
@@ -172,7 +173,7 @@ class Relay {
   RelayHealth health() const;
 
  private:
-  class Impl;
+  class WAYBILL_HIDDEN Impl;
   std::unique_ptr<Impl> impl_;
 };
 

@@ -8,10 +8,11 @@
 #include <string>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/event.h"
 #include "waybill/time.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // What became of one submitted event.
 struct Outcome {

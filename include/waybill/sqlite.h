@@ -3,10 +3,11 @@
 #include <memory>
 #include <string>
 
+#include "waybill/api.h"
 #include "waybill/log.h"
 #include "waybill/store.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // The newest version of the tables that this library knows.
 inline constexpr int sqlite_schema_version = 3;

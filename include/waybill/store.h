@@ -13,6 +13,7 @@
 #include <string_view>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/event.h"
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -22,7 +23,7 @@
 // adapter to what is said here. Every call may throw Error: `retry` if the store is away (make a new object
 // then: what was read through a connection lives only as long as it), `fix_config` if a person must mend
 // something.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 class Waker;
 

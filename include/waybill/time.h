@@ -2,7 +2,9 @@
 
 #include <chrono>
 
-namespace waybill {
+#include "waybill/api.h"
+
+namespace WAYBILL_API waybill {
 
 // A moment by the wall clock, in UTC. What is stored and shown.
 using Time = std::chrono::sys_time<std::chrono::microseconds>;

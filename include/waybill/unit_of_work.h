@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 #include "waybill/domain_event.h"
 #include "waybill/event.h"
@@ -19,7 +20,7 @@
 
 // One transaction over the state of aggregates, their streams and the outbox: what happened to an aggregate is recorded
 // by it, collected here, and written with its state, or not at all.
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // An aggregate that records what happens to it. A base class for the application's own; anything that is Tracked will
 // do.

@@ -1,0 +1,105 @@
+"""Installs what was built into a temporary folder, moves it, and builds somebody else's project with it."""
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import tempfile
+import unittest
+
+HERE = pathlib.Path(__file__).parent
+HEADERS = HERE.parents[1] / "include" / "waybill"
+BUILD = os.environ["WAYBILL_BUILD"]
+PARTS = os.environ["WAYBILL_PARTS"].split(",")
+CXX = os.environ["CXX"]
+# Headers of these are for those who have the library.
+ADAPTERS = {"pqxx.h"}
+
+
+def run(*command, **options):
+    done = subprocess.run([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          timeout=500, **options)
+    if done.returncode != 0:
+        raise AssertionError(f"{shlex.join(str(c) for c in command)}: {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+class InstallTest(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"waybill-install-{os.getpid()}-"))
+        cls.addClassCleanup(shutil.rmtree, cls.folder)
+        run("cmake", "--install", BUILD, "--prefix", "/opt/waybill", env=os.environ | {"DESTDIR": str(cls.folder / "stage")})
+        # Elsewhere than it was told to be: nothing in it names its place.
+        cls.prefix = cls.folder / "moved"
+        (cls.folder / "stage" / "opt" / "waybill").rename(cls.prefix)
+        cls.libdir = next(cls.prefix.glob("**/pkgconfig")).parent
+        cls.shared = list(cls.libdir.glob("libwaybill*.so.*.*.*"))
+
+    def environment(self):
+        return os.environ | {"PKG_CONFIG_PATH": str(self.libdir / "pkgconfig"), "LD_LIBRARY_PATH": str(self.libdir)}
+
+    def used(self, program):
+        """The consumer works, and so does the installed program on its file."""
+        database = self.folder / f"{program.parent.name}.db"
+        self.assertEqual("2 delivered\n", run(program, database, env=self.environment()))
+        status = run(self.prefix / "bin" / "waybill", "status", "--json",
+                     env=self.environment() | {"WAYBILL_STORE": f"sqlite:{database}"})
+        self.assertIn('"out"', status)
+
+    def test_a_project_with_cmake_finds_it(self):
+        build = self.folder / "with-cmake"
+        run("cmake", "-S", HERE / "consumer", "-B", build, f"-DCMAKE_PREFIX_PATH={self.prefix}",
+            f"-DWAYBILL_PARTS={';'.join(PARTS)}", f"-DCMAKE_CXX_COMPILER={CXX}")
+        run("cmake", "--build", build, "-j2")
+        self.used(build / "consumer")
+        if "pqxx" in PARTS:
+            self.assertEqual("no server\n", run(build / "pqxx_consumer", env=self.environment()))
+
+    def test_a_part_that_was_not_built_is_named(self):
+        with self.assertRaisesRegex(AssertionError, "built\\s+without\\s+'sails'"):
+            run("cmake", "-S", HERE / "consumer", "-B", self.folder / "without", f"-DCMAKE_PREFIX_PATH={self.prefix}",
+                "-DWAYBILL_PARTS=core;sails", f"-DCMAKE_CXX_COMPILER={CXX}")
+
+    def test_a_project_without_cmake_finds_it(self):
+        folder = self.folder / "with-pkg-config"
+        folder.mkdir()
+        static = [] if self.shared else ["--static"]
+        flags = run("pkg-config", "--cflags", "--libs", *static, "waybill", env=self.environment())
+        run(CXX, "-std=c++20", HERE / "consumer" / "consumer.cc", "-o", folder / "consumer", *shlex.split(flags))
+        self.used(folder / "consumer")
+
+    def test_core_headers_include_nothing_of_others(self):
+        installed = sorted((self.prefix / "include" / "waybill").glob("*.h"))
+        self.assertEqual({p.name for p in HEADERS.glob("*.h")}, {p.name for p in installed})
+        for header in installed:
+            if header.name in ADAPTERS:
+                continue
+            files = run(CXX, "-std=c++20", "-M", "-x", "c++", f"-I{self.prefix}/include", header).split()
+            foreign = [f for f in files if re.search(r"/(fmt|nlohmann|pqxx|postgresql|gtest|gmock|openssl)/|/(libpq-fe|"
+                                                     r"sqlite3|amqp|nats)[^/]*\.h$", f)]
+            self.assertEqual([], foreign, header.name)
+
+    def test_the_shared_libraries_offer_what_the_headers_declare(self):
+        if not self.shared:
+            self.skipTest("static libraries")
+        declared = set(re.findall(r"\w+", "".join(p.read_text() for p in HEADERS.glob("*.h"))))
+        for library in self.shared:
+            symbols = run("nm", "-DC", "--defined-only", library).splitlines()
+            ours = 0
+            for line in symbols:
+                kind, name = re.match(r"[0-9a-f]+ (\w) (.*)", line).groups()
+                names = re.findall(r"waybill::(\(anonymous namespace\)|\w+)", name)
+                self.assertLessEqual(set(names), declared, name)
+                ours += bool(names)
+                if kind in "TDBR":
+                    self.assertTrue(names, f"{library.name} offers {name}")
+                self.assertNotRegex(name, r"^(fmt|nlohmann)::|(for|to) (fmt|nlohmann)::")
+            self.assertGreater(ours, 0)
+            version = run("objdump", "-p", library)
+            self.assertRegex(version, rf"SONAME +{library.name.split('.so')[0]}\.so\.\d+\.\d+\n")
+
+
+if __name__ == "__main__":
+    unittest.main()
