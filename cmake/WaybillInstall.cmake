@@ -104,11 +104,14 @@ if(NOT BUILD_SHARED_LIBS)
     "find_dependency(PostgreSQL)" "find_dependency(SQLite3)")
 endif()
 waybill_part(NAME core DESCRIPTION "A transactional outbox: enqueue, event store, unit of work, relay"
-  COMPONENTS base model database enqueue store_postgres store_sqlite sink_call service relay
+  COMPONENTS base model database enqueue store_postgres store_sqlite store_memory sink_call service relay
   FIND "${core_find}" REQUIRES_PRIVATE libpq sqlite3 libcrypto fmt)
 waybill_part(NAME pqxx DESCRIPTION "libpqxx's connections for waybill" COMPONENTS pqxx PARTS core
   FIND "find_dependency(PkgConfig)\npkg_check_modules(PQXX REQUIRED IMPORTED_TARGET libpqxx)"
   LINKS PkgConfig::PQXX REQUIRES libpqxx)
+waybill_part(NAME testing DESCRIPTION "For tests of what uses waybill" COMPONENTS testing PARTS core)
+waybill_part(NAME gmock DESCRIPTION "GoogleMock's matchers for waybill" COMPONENTS gmock PARTS testing
+  FIND "find_dependency(GTest)" LINKS GTest::gmock REQUIRES gmock)
 
 get_property(waybill_parts GLOBAL PROPERTY waybill_parts)
 configure_package_config_file(cmake/waybill-config.cmake.in ${CMAKE_BINARY_DIR}/install/waybill-config.cmake

@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
+#include "waybill/testing.h"
+
 #include "support/raw_http_client.h"
 #include "support/store_wrapper.h"
 

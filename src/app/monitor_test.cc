@@ -3,8 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
+#include "waybill/testing.h"
 
 namespace waybill::app {
 namespace {

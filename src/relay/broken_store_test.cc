@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 
 #include "waybill/relay.h"
+#include "waybill/testing.h"
 
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
-#include "support/scripted_sink.h"
 #include "support/store_wrapper.h"
 
 // The connection to the store breaks at the first, the second, … call, until a run comes through without a break: each

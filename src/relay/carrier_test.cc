@@ -2,10 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include "waybill/testing.h"
+
 #include "relay/keeper.h"
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
-#include "support/scripted_sink.h"
 #include "support/store_wrapper.h"
 
 // A carrier and its keeper, stepped by hand, also in the middle of each other's calls to the store.

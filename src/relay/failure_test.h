@@ -8,10 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "waybill/relay.h"
-
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
-#include "support/scripted_sink.h"
+#include "waybill/testing.h"
 
 namespace waybill {
 

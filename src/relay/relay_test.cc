@@ -7,10 +7,8 @@
 #include <gtest/gtest.h>
 
 #include "waybill/error.h"
+#include "waybill/testing.h"
 
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
-#include "support/scripted_sink.h"
 #include "support/store_wrapper.h"
 
 namespace waybill {

@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "waybill/store.h"
+#include "waybill/testing.h"
 
 #include "relay/context.h"
-#include "support/manual_clock.h"
 
 namespace waybill {
 namespace {

@@ -8,8 +8,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/memory/memory_store.h"
-#include "support/manual_clock.h"
+#include "waybill/testing.h"
+
 #include "support/store_wrapper.h"
 
 namespace waybill {

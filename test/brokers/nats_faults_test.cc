@@ -3,10 +3,10 @@
 #include <set>
 #include <thread>
 
+#include "waybill/memory.h"
 #include "waybill/relay.h"
 
 #include "brokers/nats_fixture.h"
-#include "store/memory/memory_store.h"
 
 namespace waybill {
 namespace {

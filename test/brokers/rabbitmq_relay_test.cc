@@ -1,8 +1,8 @@
 // A relay, the sink for RabbitMQ and a real broker that comes and goes: nothing is lost, and keys keep their order.
+#include "waybill/memory.h"
 #include "waybill/relay.h"
 
 #include "brokers/rabbitmq_fixture.h"
-#include "store/memory/memory_store.h"
 
 namespace waybill {
 namespace {

@@ -1,10 +1,10 @@
 #include <filesystem>
 
+#include "waybill/memory.h"
 #include "waybill/postgres.h"
 #include "waybill/sqlite.h"
 
 #include "conformance/store_suite.h"
-#include "store/memory/memory_store.h"
 #include "support/tmp_postgres.h"
 
 namespace waybill {

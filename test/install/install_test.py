@@ -14,7 +14,7 @@ BUILD = os.environ["WAYBILL_BUILD"]
 PARTS = os.environ["WAYBILL_PARTS"].split(",")
 CXX = os.environ["CXX"]
 # Headers of these are for those who have the library.
-ADAPTERS = {"pqxx.h"}
+ADAPTERS = {"pqxx.h", "gmock.h"}
 
 
 def run(*command, **options):
@@ -54,6 +54,8 @@ class InstallTest(unittest.TestCase):
             f"-DWAYBILL_PARTS={';'.join(PARTS)}", f"-DCMAKE_CXX_COMPILER={CXX}")
         run("cmake", "--build", build, "-j2")
         self.used(build / "consumer")
+        if "gmock" in PARTS:
+            run(build / "consumer_test", env=self.environment())
         if "pqxx" in PARTS:
             self.assertEqual("no server\n", run(build / "pqxx_consumer", env=self.environment()))
 

@@ -5,9 +5,9 @@
 #include <set>
 
 #include "waybill/relay.h"
+#include "waybill/testing.h"
 
 #include "postgres/postgres_fixture.h"
-#include "support/scripted_sink.h"
 
 namespace waybill {
 namespace {

@@ -3,10 +3,10 @@
 #include <optional>
 
 #include "waybill/relay.h"
+#include "waybill/testing.h"
 
 #include "postgres/deliveries.h"
 #include "postgres/postgres_fixture.h"
-#include "support/scripted_sink.h"
 
 namespace waybill {
 namespace {

@@ -6,6 +6,7 @@
 #include <libpq-fe.h>
 
 #include "waybill/enqueue.h"
+#include "waybill/relay.h"
 
 #include "library_md.h"
 #include "service/databases.h"

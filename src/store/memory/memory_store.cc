@@ -1,9 +1,9 @@
-#include "store/memory/memory_store.h"
 
 #include <charconv>
 #include <utility>
 
 #include "waybill/error.h"
+#include "waybill/memory.h"
 
 #include "model/event_view.h"
 #include "model/key_hash.h"

@@ -11,10 +11,10 @@
 #include <utility>
 #include <vector>
 
+#include "waybill/memory.h"
 #include "waybill/store.h"
 
 #include "base/waker.h"
-#include "store/memory/memory_store.h"
 
 // What the parts of the in-memory store share: its tables.
 namespace waybill {

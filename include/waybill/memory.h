@@ -2,10 +2,11 @@
 
 #include <memory>
 
+#include "waybill/api.h"
 #include "waybill/store.h"
 #include "waybill/time.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 struct MemoryOptions {
   int shards = 4;
