@@ -1,10 +1,11 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
-# Beside them: `make build`, `make install` (PREFIX, DESTDIR), `make asan`, `make tsan`, `make lint`, `make format`, `make chaos-core` (a quarter of an
-# hour of killing things), `make chaos-failures` (as long, with destinations that fail and people who redrive), `make
-# chaos-brokers` (half an hour of restarting RabbitMQ and NATS), `make bench`, `make bench-failures` and `make
-# bench-brokers` (at most half an hour of figures each, into build/bench/).
-.PHONY: build install run test asan tsan lint format chaos-core chaos-failures chaos-brokers bench bench-failures bench-brokers \
-  clean packages-build packages-test packages-lint
+# Beside them: `make build`, `make install` (with PREFIX and DESTDIR), `make asan`, `make tsan`, `make lint`, `make
+# format`. What takes long: `make chaos-core` (a quarter of an hour of killing things), `make chaos-failures` (as long,
+# with destinations that fail and people who redrive), `make chaos-brokers` (half an hour of restarting RabbitMQ and
+# NATS); `make bench`, `make bench-failures`, `make bench-brokers`
+# and `make bench-library` (at most half an hour of figures each, into build/bench/).
+.PHONY: build install run test asan tsan lint format chaos-core chaos-failures chaos-brokers bench \
+  bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint
 ARGS ?=
 PREFIX ?= /usr/local
 PYTHON = /usr/bin/python3 -B
@@ -64,6 +65,11 @@ bench-brokers: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target waybill broker_bench
 	build/bench/broker_bench --output build/bench/brokers.json $(ARGS)
+
+bench-library: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target library_bench
+	build/bench/library_bench --output build/bench/library.json $(ARGS)
 
 lint: packages-lint
 	cmake --preset release -DWAYBILL_TESTS=ON

@@ -21,7 +21,7 @@ struct Scale {
   int window_seconds = 0;
 
   int pairs() const { return quick ? 2 : 5; }
-  int broker_pairs() const { return quick ? 3 : 11; }
+  int many_pairs() const { return quick ? 3 : 11; }
   long backlog() const { return quick ? 50'000 : 1'000'000; }
   long broker_backlog() const { return quick ? 30'000 : 100'000; }
   std::chrono::milliseconds round() const { return std::chrono::milliseconds(quick ? 1'000 : 4'000); }
@@ -57,6 +57,9 @@ void takeover(Run& run);
 void flaky_destination(Run& run);
 void hot_key(Run& run);
 void dump_beside_cleaning(Run& run);
+
+void append_vs_two_inserts(Run& run);
+void batch_enqueue_vs_copy(Run& run);
 
 void rabbitmq_vs_ceiling(Run& run);
 void rabbitmq_classic_vs_ceiling(Run& run);

@@ -109,7 +109,7 @@ void measure(Run& run, Broker& broker) {
   Figure figure{.name = broker.name() + "_commit_to_confirm_over_bare_p99_ms", .unit = "ms", .goal = at_most(3)};
   std::map<std::string, std::vector<double>> details;
   const auto results = side_by_side<Percentiles>(
-      run.scale.broker_pairs(), [&] { return commit_to_confirm(url, run.fresh_name(), broker, duration); },
+      run.scale.many_pairs(), [&] { return commit_to_confirm(url, run.fresh_name(), broker, duration); },
       [&] { return bare(broker, duration); });
   for (const auto& [relayed, alone] : results) {
     figure.samples.push_back(relayed.p99 - alone.p99);

@@ -161,7 +161,7 @@ void beside_down(Run& run, Broker& broker) {
   relay(run, url, broker, events);
   const int nobody = free_port();
   const auto pairs = side_by_side<BrokerEffort>(
-      run.scale.broker_pairs(), [&] { return relay(run, url, broker, events, nobody); },
+      run.scale.many_pairs(), [&] { return relay(run, url, broker, events, nobody); },
       [&] { return relay(run, url, broker, events); });
   run.report.add(ratio_of_rates(broker.name() + "_beside_down", at_least(0.9), pairs, {"beside one", "alone"}, true));
 }
@@ -191,7 +191,7 @@ void one_key(Run& run, Broker& broker) {
 }  // namespace
 
 void rabbitmq_vs_ceiling(Run& run) {
-  vs_ceiling(run, *rabbitmq_broker("quorum"), "rabbitmq_vs_ceiling", at_least(0.85), run.scale.broker_pairs());
+  vs_ceiling(run, *rabbitmq_broker("quorum"), "rabbitmq_vs_ceiling", at_least(0.85), run.scale.many_pairs());
 }
 
 void rabbitmq_classic_vs_ceiling(Run& run) {
@@ -199,7 +199,7 @@ void rabbitmq_classic_vs_ceiling(Run& run) {
 }
 
 void nats_vs_ceiling(Run& run) {
-  vs_ceiling(run, *nats_broker(), "nats_vs_ceiling", at_least(0.75), run.scale.broker_pairs());
+  vs_ceiling(run, *nats_broker(), "nats_vs_ceiling", at_least(0.75), run.scale.many_pairs());
 }
 
 void rabbitmq_hot_key(Run& run) {

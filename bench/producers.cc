@@ -1,13 +1,13 @@
 // What the outbox costs those who write: an enqueue against any other insert, and many writers with relays about.
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <set>
 
 #include <fmt/format.h>
 
 #include "await.h"
 #include "bench.h"
+#include "commits.h"
 #include "relay_process.h"
 
 namespace waybill::bench {
@@ -57,40 +57,9 @@ Client order_client(const std::string& url, bool enqueues) {
   };
 }
 
-struct Commits {
-  double per_second = 0;
-  double cpu = 0;  // The server's and the relays', in microseconds a commit: what a busy machine says less about.
-};
-using Relays = std::vector<const RelayProcess*>;
-
-Commits commits(Run& run, int clients, const std::function<Client(int)>& make, const Relays& relays = {}) {
-  const auto cpu = [&] {
-    double seconds = run.server.cpu();
-    for (const RelayProcess* relay : relays) seconds += cpu_seconds(relay->pid());
-    return seconds;
-  };
-  const double before = cpu();
-  const double per_second = calls_per_second(clients, run.scale.round(), make);
-  const double count = per_second * std::chrono::duration<double>(run.scale.round()).count();
-  return {.per_second = per_second, .cpu = 1e6 * (cpu() - before) / count};
-}
-
 Commits orders(Run& run, const std::string& url, bool enqueues, const Relays& relays = {}) {
   return commits(
       run, 8, [&](int) { return order_client(url, enqueues); }, relays);
-}
-
-void add_rates(Figure& figure, const std::string& one, const std::string& other,
-               const std::vector<std::pair<Commits, Commits>>& pairs) {
-  std::map<std::string, std::vector<double>> details;
-  for (const auto& [a, b] : pairs) {
-    figure.samples.push_back(a.per_second / b.per_second);
-    details[one + " commits/s"].push_back(a.per_second);
-    details[other + " commits/s"].push_back(b.per_second);
-    details[one + " cpu us/commit"].push_back(a.cpu);
-    details[other + " cpu us/commit"].push_back(b.cpu);
-  }
-  for (auto& [name, values] : details) figure.details[name] = median(std::move(values));
 }
 
 // Keys of the workload that live in these shards.

@@ -82,6 +82,24 @@ Connection::Rows Connection::run(const std::string& name, const Parameters& para
                                                    values.data(), nullptr, nullptr, 0));
 }
 
+Connection::Rows Connection::run_once(const std::string& sql, const Parameters& parameters) {
+  std::vector<const char*> values;
+  values.reserve(parameters.size());
+  for (const auto& parameter : parameters) values.push_back(parameter ? parameter->c_str() : nullptr);
+  return rows_of(connection_.get(), PQexecParams(connection_.get(), sql.c_str(), static_cast<int>(values.size()),
+                                                 nullptr, values.data(), nullptr, nullptr, 0));
+}
+
+void Connection::copy_in(const std::string& sql, std::string_view data) {
+  const Result begun(PQexec(connection_.get(), sql.c_str()), &PQclear);
+  if (PQresultStatus(begun.get()) != PGRES_COPY_IN ||
+      PQputCopyData(connection_.get(), data.data(), static_cast<int>(data.size())) != 1 ||
+      PQputCopyEnd(connection_.get(), nullptr) != 1)
+    throw std::runtime_error(std::string("PostgreSQL: ") + PQerrorMessage(connection_.get()));
+  rows_of(connection_.get(), PQgetResult(connection_.get()));
+  while (PGresult* rest = PQgetResult(connection_.get())) PQclear(rest);
+}
+
 long Connection::copy_out(const std::string& sql) {
   const Result begun(PQexec(connection_.get(), sql.c_str()), &PQclear);
   if (PQresultStatus(begun.get()) != PGRES_COPY_OUT)

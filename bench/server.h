@@ -25,9 +25,13 @@ class Connection {
   using Parameters = std::vector<std::optional<std::string>>;
   void prepare(const std::string& name, const std::string& sql);
   Rows run(const std::string& name, const Parameters& parameters);
+  // Without having been prepared.
+  Rows run_once(const std::string& sql, const Parameters& parameters);
 
   // Reads everything that a COPY … TO STDOUT sends, and drops it; how many rows there were.
   long copy_out(const std::string& sql);
+  // Sends `data` to a COPY … FROM STDIN.
+  void copy_in(const std::string& sql, std::string_view data);
 
  private:
   std::shared_ptr<pg_conn> connection_;
