@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "waybill/error.h"
+#include "waybill/progress.h"
 
 #include "app/commands.h"
 #include "app/dialogue.h"
@@ -29,7 +30,7 @@ void add(Count& sum, const Count& part) {
 // Cleans until nothing is left to do, a signal comes, or nothing moves; `more` says whether something is left.
 Cleaned clean_all(Upkeep& upkeep, const CleanOptions& options, const Signals& signals) {
   Cleaned sum;
-  Progress progress(0);
+  ProgressBar progress(!is_quiet());
   for (int idle = 0; idle < idle_calls_max && signals.received() == 0;) {
     const Cleaned part = upkeep.clean(options);
     add(sum.events, part.events);

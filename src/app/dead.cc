@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "waybill/error.h"
+#include "waybill/progress.h"
 
 #include "app/begun.h"
 #include "app/commands.h"
@@ -174,13 +175,13 @@ class Change {
     const Signals signals;
     note(fmt::format("operation {}; if it is interrupted, add --operation {} to go on", id, id));
     try {
-      Progress progress(matched_);
+      ProgressBar progress(!is_quiet());
       Throttle throttle(rate_);
       while (throttle.wait(changed_, signals.stop_token())) {
         const std::int64_t count = (*operator_.*verb_.apply)(operation_, filter_, throttle.most(batch));
         if (count == 0) return 0;
         changed_ += count;
-        progress.show(changed_);
+        progress.show(changed_, matched_);
       }
     } catch (const Error& error) {
       throw Error(error.remedy(), fmt::format("{}; {} of {} are {}, add --operation {} to go on", error.what(),

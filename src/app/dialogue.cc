@@ -12,21 +12,12 @@
 #include <unistd.h>
 
 #include "waybill/error.h"
+#include "waybill/progress.h"
 
 #include "app/terminal.h"
 
 namespace waybill::app {
 namespace {
-
-std::string grouped(std::int64_t number) {
-  const std::string digits = fmt::format("{}", number);
-  std::string text;
-  for (std::size_t i = 0; i < digits.size(); ++i) {
-    if (i > 0 && (digits.size() - i) % 3 == 0) text += ',';
-    text += digits[i];
-  }
-  return text;
-}
 
 std::string user_name(const config::Environment& environment) {
   for (const char* name : {"USER", "LOGNAME"})
@@ -99,27 +90,6 @@ bool Throttle::wait(std::int64_t done, const std::stop_token& stop) const {
     pause.wait_until(lock, stop, due, [] { return false; });
   }
   return !stop.stop_requested();
-}
-
-Progress::Progress(std::int64_t total) : total_(total), shown_(!is_quiet() && ::isatty(STDERR_FILENO) == 1) {
-  show(0);
-}
-
-Progress::~Progress() {
-  if (shown_) std::cerr << "\r\x1b[K" << std::flush;
-}
-
-void Progress::show(std::int64_t done) {
-  if (!shown_) return;
-  if (total_ == 0) {
-    std::cerr << fmt::format("\r{} …", grouped(done)) << std::flush;
-    return;
-  }
-  constexpr std::int64_t bar = 30;
-  const std::int64_t of = std::max(total_, done);
-  const auto filled = static_cast<std::size_t>(bar * done / of);
-  std::cerr << fmt::format("\r[{:.<{}}] {}/{}", std::string(filled, '#'), bar, grouped(done), grouped(of))
-            << std::flush;
 }
 
 }  // namespace waybill::app

@@ -44,19 +44,4 @@ class Throttle {
   const Steady begun_ = system_clock().steady();
 };
 
-// A bar on the standard error output while something lasts; nothing if that is no terminal.
-class Progress {
- public:
-  explicit Progress(std::int64_t total);  // 0: nobody knows, only what is done is shown.
-  ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(std::int64_t done);
-
- private:
-  const std::int64_t total_;
-  const bool shown_;
-};
-
 }  // namespace waybill::app
