@@ -15,6 +15,7 @@
 
 #include "waybill/api.h"
 #include "waybill/event.h"
+#include "waybill/projection_progress.h"
 #include "waybill/relay.h"
 #include "waybill/sink.h"
 #include "waybill/time.h"
@@ -313,6 +314,7 @@ struct StoreStatus {
   Count events{};
   std::vector<DestinationStatus> destinations{};
   std::vector<RelayStatus> relays{};
+  std::vector<ProjectionProgress> projections{};
 };
 
 struct EventFilter {

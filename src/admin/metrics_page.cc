@@ -7,6 +7,7 @@
 #include <fmt/format.h>
 
 #include "base/metrics.h"
+#include "model/projection_metrics.h"
 
 namespace waybill {
 namespace {
@@ -128,6 +129,7 @@ void write_figures(Exposition& out, const Figures::Snapshot& figures) {
                   const std::array labels{Label{"destination", destination.name}};
                   out.sample(labels, destination.blocked_keys.value);
                 });
+  write_projections(out, status.projections);
 }
 
 std::string not_alive(const RelayHealth& health) {

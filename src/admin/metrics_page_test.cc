@@ -64,14 +64,16 @@ TEST_F(MetricsPageTest, TellsWhatTheStoreKnows) {
                                                    .undelivered = {{Standing::dead, {.value = 3}}},
                                                    .blocked_keys = {.value = 2},
                                                    .pending = {.value = 10},
-                                                   .oldest_pending = now - 90s}}},
+                                                   .oldest_pending = now - 90s}},
+                                 .projections = {{.name = "room", .handled = 7, .behind = 2, .lag = 1500ms}}},
                       .age = 2500ms};
   const auto reply = get("/metrics");
   for (const auto* line :
        {"waybill_pending{destination=\"mail\"} 10\n", "waybill_oldest_pending_age_seconds{destination=\"mail\"} 90\n",
         "waybill_undelivered{destination=\"mail\",standing=\"dead\"} 3\n",
         "waybill_undelivered{destination=\"mail\",standing=\"held\"} 0\n",
-        "waybill_blocked_keys{destination=\"mail\"} 2\n", "waybill_figures_age_seconds 2.5\n"})
+        "waybill_blocked_keys{destination=\"mail\"} 2\n", "waybill_figures_age_seconds 2.5\n",
+        "waybill_projection_lag_seconds{projection=\"room\",shadow=\"false\"} 1.5\n"})
     EXPECT_THAT(reply.body, HasSubstr(line));
 }
 

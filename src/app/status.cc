@@ -63,6 +63,12 @@ std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) 
     relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen), fmt::format("{}", r.shards_owned),
                 fmt::format("{}", fmt::join(r.destinations, ", "))});
   text += status.relays.empty() ? "\nno relay is at work\n" : '\n' + relays.text();
+  Table projections({"PROJECTION", "HANDLED", "BEHIND", "LAG", "SEEN"});
+  for (const auto& p : status.projections)
+    projections.add({p.shadow ? p.name + " (rebuild)" : p.name, fmt::format("{}", p.handled),
+                     count_text({.value = p.behind, .exact = p.behind < ProjectionProgress::behind_max}),
+                     p.behind == 0 ? "-" : age_text(p.lag), age_text(status.now - p.changed_at)});
+  if (!status.projections.empty()) text += '\n' + projections.text();
   if (!found.empty()) text += '\n';
   for (const auto& alert : found)
     text += fmt::format("{}{}{}: {}\n", paint(Colour::red, "alert"), alert.destination.empty() ? "" : " ",
@@ -98,6 +104,12 @@ void write_relay(JsonWriter& json, const RelayStatus& relay) {
   json.end_list().end_object();
 }
 
+void write_projection(JsonWriter& json, const ProjectionProgress& projection) {
+  json.begin_object().field("name", projection.name).field("shadow", projection.shadow);
+  json.field("handled", projection.handled).field("behind", projection.behind);
+  json.field("lag_ms", std::int64_t{projection.lag.count()}).field("changed_at", projection.changed_at).end_object();
+}
+
 std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) {
   JsonWriter json;
   json.begin_object().field("store", status.store).field("where", status.where);
@@ -107,6 +119,8 @@ std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) 
   for (const auto& destination : status.destinations) write_destination(json, destination, status.now);
   json.end_list().name("relays").begin_list();
   for (const auto& relay : status.relays) write_relay(json, relay);
+  json.end_list().name("projections").begin_list();
+  for (const auto& projection : status.projections) write_projection(json, projection);
   json.end_list().name("alerts").begin_list();
   for (const auto& alert : found)
     json.begin_object()

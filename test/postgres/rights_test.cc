@@ -107,7 +107,7 @@ TEST_F(RightsTest, TheRolesMayNotReadThis) {
                          "CROSS JOIN (VALUES ('waybill_enqueue'), ('waybill_service')) r (name) WHERE t.schemaname = "
                          "'waybill' AND has_table_privilege(r.name, 'waybill.' || t.tablename, 'SELECT') GROUP BY "
                          "r.name"),
-              testing::ElementsAre("waybill_service: idempotency inbox projection snapshot stream_event"));
+              testing::ElementsAre("waybill_service: idempotency identity inbox projection snapshot stream_event"));
 }
 
 // Who may write what, all of it.

@@ -59,6 +59,7 @@ PgQueries::PgQueries(const std::string& schema)
       status{"status", statement(postgres_sql::status, schema)},
       destinations{"destinations", statement(postgres_sql::destinations, schema)},
       relays{"relays", statement(postgres_sql::relays, schema)},
+      projections{"projections", statement(postgres_sql::projections, schema)},
       list{"list", statement(postgres_sql::list, schema)},
       find{"find", statement(postgres_sql::find, schema)},
       place{"place", statement(postgres_sql::place, schema)},

@@ -18,7 +18,7 @@ struct PgQueries {
   PgQuery probe, probe_late, walk, bounds, settle, fence, open, release, renew, start;  // a session's
   PgQuery beat, news, enroll, take, sleep, rise, awake, leave;                          // a membership's
   PgQuery flush;                                                                        // a follower's
-  PgQuery status, destinations, relays, list, find, place, story;                       // an inspector's
+  PgQuery status, destinations, relays, projections, list, find, place, story;          // an inspector's
   PgQuery payload;
   PgQuery undelivered, delivered, bury, attempts, blocked, fetch, next_due;  // a session's, for undelivered events
   PgQuery undelivered_list, undelivered_count, blocked_keys, standings, attempts_at, find_kept;  // an inspector's

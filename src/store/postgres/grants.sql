@@ -41,6 +41,7 @@ BEGIN
       -- What was handled stays so; an answer may be forgotten, but not become another.
       EXECUTE format('GRANT SELECT, INSERT ON {schema}.inbox TO %I', role);
       EXECUTE format('GRANT SELECT, INSERT, DELETE ON {schema}.idempotency TO %I', role);
+      EXECUTE format('GRANT SELECT ON {schema}.projection_progress, {schema}.identity TO %I', role);
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, '
         '{schema}.idempotency_begin, {schema}.idempotency_end TO %I', role);
     END IF;
@@ -75,4 +76,4 @@ REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {sche
   {schema}.sweep_idempotency, {schema}.note_timeline FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, {schema}.idempotency_begin,
   {schema}.idempotency_end FROM PUBLIC;
-REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.lock_for_anchor FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.lock_for_anchor, {schema}.renumber_streams FROM PUBLIC;

@@ -110,8 +110,11 @@ void add_undelivered(const PgRows& rows, StoreStatus& status) {
 
 StoreStatus PgInspector::status() {
   const PgParameters counted{std::to_string(exact_count_max)};
-  const auto results = connection_.transact(std::vector<PgStatement>{
-      {&queries_.status, counted}, {&queries_.destinations}, {&queries_.standings, counted}, {&queries_.relays}});
+  const auto results = connection_.transact(std::vector<PgStatement>{{&queries_.status, counted},
+                                                                     {&queries_.destinations},
+                                                                     {&queries_.standings, counted},
+                                                                     {&queries_.relays},
+                                                                     {&queries_.projections}});
   const PgRows& overall = results[0];
   StoreStatus status{.store = "postgresql",
                      .where = describe_postgres(database_->options.url),
@@ -142,6 +145,14 @@ StoreStatus PgInspector::status() {
                              .destinations = nlohmann::json::parse(relays.text(row, 4)).get<std::vector<std::string>>(),
                              .troubles = troubles_of(relays.text(row, 6)),
                              .shards_owned = static_cast<int>(relays.integer(row, 5))});
+  const PgRows& projections = results[4];
+  for (int row = 0; row < projections.size(); ++row)
+    status.projections.push_back({.name = std::string(projections.text(row, 0)),
+                                  .shadow = projections.boolean(row, 1),
+                                  .handled = projections.integer(row, 2),
+                                  .behind = projections.integer(row, 3),
+                                  .lag = std::chrono::milliseconds(projections.integer(row, 4)),
+                                  .changed_at = projections.time(row, 5)});
   return status;
 }
 

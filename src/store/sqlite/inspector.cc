@@ -45,6 +45,8 @@ class SqliteInspector final : public Inspector {
     relay.reset();
     for (const std::string& name : placed_destinations(state_))
       status.destinations.push_back(destination_of(name, status));
+    Query projection = log_.query("SELECT name, handled, upto, changed_at FROM waybill_projection ORDER BY name");
+    while (projection.step()) status.projections.push_back(projection_of(projection, status.now));
     return status;
   }
 
@@ -166,6 +168,20 @@ class SqliteInspector final : public Inspector {
           relay.troubles.push_back({.destination = each[0].get<std::string>(), .text = each[1].get<std::string>()});
     if (relay.alive) relay.shards_owned = static_cast<int>(relay.destinations.size());
     return relay;
+  }
+
+  ProjectionProgress projection_of(const Query& row, Time now) {
+    ProjectionProgress projection{.name = std::string(row.text(0)), .handled = row.integer(1)};
+    projection.changed_at = row.time(3).value_or(Time{});
+    if (row.null(2)) return projection;  // It is fed with events from elsewhere.
+    Query behind = log_.query(
+        "SELECT count(*), min(recorded_at) FROM waybill_stream_event WHERE position > ?1 AND position <= ?1 + ?2");
+    behind.bind(1, row.integer(2)).bind(2, ProjectionProgress::behind_max);
+    if (behind.step()) projection.behind = behind.integer(0);
+    if (const auto oldest = behind.time(1))
+      projection.lag =
+          std::max(std::chrono::floor<std::chrono::milliseconds>(now - *oldest), std::chrono::milliseconds(0));
+    return projection;
   }
 
   DestinationStatus destination_of(const std::string& name, const StoreStatus& status) {

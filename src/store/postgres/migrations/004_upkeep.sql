@@ -377,6 +377,7 @@ BEGIN
       WHERE e.xid >= coalesce(boundary, present)
         AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)
       ORDER BY e.xid, e.shard, e.seq LIMIT 1) e);
+  renumber := renumber OR {schema}.streams_ahead(boundary, present);
   difference := concat_ws('; ',
     CASE WHEN was.system_identifier <> here.system_identifier THEN 'another cluster' END,
     CASE WHEN was.system_identifier = here.system_identifier AND was.database <> here.database
@@ -508,6 +509,7 @@ BEGIN
     INSERT INTO {schema}.cleaned AS c (xid, seq, at)
     VALUES (pg_current_xact_id(), coalesce((SELECT max(e.seq) FROM {schema}.event e), 0), clock_timestamp())
     ON CONFLICT (one) DO UPDATE SET xid = excluded.xid, seq = excluded.seq, at = excluded.at;
+    PERFORM {schema}.renumber_streams(boundary);
   END IF;
   PERFORM setval('{schema}.event_seq_seq', m.seq)
   FROM (SELECT max(e.seq) AS seq FROM {schema}.event e) m, {schema}.event_seq_seq s WHERE m.seq > s.last_value;

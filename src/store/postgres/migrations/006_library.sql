@@ -28,6 +28,7 @@ CREATE TABLE {schema}.stream_event (
 -- (Within a stream the order of positions is that of versions, since a version is appended by one who has seen the one
 -- before. The order of transaction numbers is not.)
 CREATE INDEX stream_event_by_xid ON {schema}.stream_event (xid, position);
+CREATE INDEX stream_event_by_position ON {schema}.stream_event (position);
 
 -- The newest snapshot of a stream.
 CREATE TABLE {schema}.snapshot (
@@ -66,17 +67,102 @@ CREATE TABLE {schema}.idempotency (
 CREATE INDEX idempotency_by_expiry ON {schema}.idempotency (expires_at);
 
 -- How far each projection is: all that is visible in `settled` is handled, and of what is visible in `walking` that up to
--- the position `upto`.
+-- the position `upto`; what is not late of that window lies above `floor` and up to `ceiling`. No `settled`: it is fed
+-- with events from elsewhere. A shadow is the one that a rebuild fills.
 CREATE TABLE {schema}.projection (
-  name       text PRIMARY KEY,
-  settled    pg_snapshot NOT NULL,
+  name       text COLLATE "C" NOT NULL,
+  shadow     boolean NOT NULL DEFAULT false,
+  version    integer NOT NULL,
+  settled    pg_snapshot,
   walking    pg_snapshot,
   upto       bigint,
+  floor      bigint,
+  ceiling    bigint,
   handled    bigint NOT NULL DEFAULT 0,
   made_at    timestamptz NOT NULL DEFAULT clock_timestamp(),
   changed_at timestamptz NOT NULL DEFAULT clock_timestamp(),
-  CHECK ((walking IS NULL) = (upto IS NULL))
+  PRIMARY KEY (name, shadow),
+  CHECK (num_nulls(walking, upto, floor, ceiling) IN (0, 4) AND (walking IS NULL OR settled IS NOT NULL))
 ) WITH (fillfactor = 40);
+
+-- How far behind they are, whether or not the events concern them; at most 10,000 are counted. (In the middle of a window
+-- those of its late transactions are left out.)
+CREATE VIEW {schema}.projection_progress AS
+SELECT p.name, p.shadow, p.version, p.handled, b.behind,
+       greatest(coalesce(clock_timestamp() - b.oldest, interval '0'), interval '0') AS lag, p.made_at, p.changed_at
+FROM {schema}.projection p
+CROSS JOIN LATERAL (
+  SELECT least(count(*), 10000) AS behind, min(u.recorded_at) AS oldest FROM (
+    (SELECT e.recorded_at FROM {schema}.stream_event e
+     WHERE p.walking IS NULL AND e.xid >= pg_snapshot_xmax(p.settled) ORDER BY e.xid, e.position LIMIT 10000)
+    UNION ALL
+    (SELECT l.recorded_at FROM unnest(ARRAY(SELECT pg_snapshot_xip(p.settled))) AS x (xid)
+     CROSS JOIN LATERAL (
+       SELECT e.recorded_at FROM {schema}.stream_event e
+       WHERE p.walking IS NULL AND (e.xid, e.position) >= (x.xid, 0) AND (e.xid, e.position) <= (x.xid, 9223372036854775807)
+       ORDER BY e.xid, e.position LIMIT 10000) l
+     LIMIT 10000)
+    UNION ALL
+    (SELECT e.recorded_at FROM {schema}.stream_event e
+     WHERE p.walking IS NOT NULL AND e.position > greatest(p.upto, p.floor)
+       AND NOT pg_visible_in_snapshot(e.xid, p.settled)
+     ORDER BY e.position LIMIT 10000)
+  ) u
+) b;
+
+-- --- After a restore: see anchor()
+
+-- Are there numbers that this server has yet to give out?
+CREATE FUNCTION {schema}.streams_ahead(boundary xid8, present xid8) RETURNS boolean LANGUAGE sql STABLE AS $$
+  SELECT EXISTS (SELECT FROM {schema}.projection p
+                 WHERE pg_snapshot_xmax(coalesce(p.walking, p.settled)) > coalesce(boundary, present))
+      OR EXISTS (SELECT FROM (
+                   SELECT FROM {schema}.stream_event e
+                   WHERE e.xid >= coalesce(boundary, present)
+                     AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)
+                   ORDER BY e.xid, e.position LIMIT 1) e)
+$$;
+
+-- As anchor() does with the log: what was copied here gets numbers below all of this server's own, one for each set of
+-- projections that have seen it, and checkpoints are rewritten to see the same events as before. Rebuilds begin anew.
+CREATE FUNCTION {schema}.renumber_streams(boundary xid8) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  present xid8 := pg_snapshot_xmax(pg_current_snapshot());
+  next bigint;
+BEGIN
+  LOCK TABLE {schema}.stream_event IN SHARE ROW EXCLUSIVE MODE;
+  DELETE FROM {schema}.projection p WHERE p.shadow;
+  -- Two letters for each projection: settled and walking.
+  CREATE TEMP TABLE waybill_anchor_stream ON COMMIT DROP AS
+  SELECT t.xid, t.seen, 3 + dense_rank() OVER (ORDER BY t.seen) AS number
+  FROM (
+    SELECT t.xid, coalesce(string_agg(CASE WHEN pg_visible_in_snapshot(t.xid, p.settled) THEN 's' ELSE '-' END
+                                      || CASE WHEN pg_visible_in_snapshot(t.xid, p.walking) THEN 'w' ELSE '-' END, ''
+                                      ORDER BY p.name), '') AS seen
+    FROM (SELECT DISTINCT e.xid FROM {schema}.stream_event e
+          WHERE NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)) t
+    LEFT JOIN {schema}.projection p ON p.settled IS NOT NULL
+    GROUP BY t.xid) t;
+  next := 1 + coalesce((SELECT max(a.number) FROM pg_temp.waybill_anchor_stream a), 3);
+  UPDATE {schema}.stream_event e SET xid = a.number::text::xid8 FROM pg_temp.waybill_anchor_stream a
+  WHERE e.xid = a.xid AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present);
+  UPDATE {schema}.projection p SET settled = s.settled, walking = CASE WHEN p.walking IS NOT NULL THEN s.walking END
+  FROM (
+    SELECT o.name,
+           format('%s:%s:%s', coalesce(min(n.number) FILTER (WHERE n.unsettled), next), next,
+                  string_agg(n.number::text, ',' ORDER BY n.number) FILTER (WHERE n.unsettled))::pg_snapshot AS settled,
+           format('%s:%s:%s', coalesce(min(n.number) FILTER (WHERE n.unwalked), next), next,
+                  string_agg(n.number::text, ',' ORDER BY n.number) FILTER (WHERE n.unwalked))::pg_snapshot AS walking
+    FROM (SELECT p.name, row_number() OVER (ORDER BY p.name) AS place FROM {schema}.projection p
+          WHERE p.settled IS NOT NULL) o
+    LEFT JOIN LATERAL (
+      SELECT DISTINCT a.number, substr(a.seen, 2 * o.place::integer - 1, 1) = '-' AS unsettled,
+                      substr(a.seen, 2 * o.place::integer, 1) = '-' AS unwalked
+      FROM pg_temp.waybill_anchor_stream a) n ON true
+    GROUP BY o.name) s
+  WHERE p.name = s.name AND p.settled IS NOT NULL;
+END $$;
 
 -- --- Tenants
 

@@ -58,11 +58,14 @@ CREATE TABLE waybill_idempotency (
 ) WITHOUT ROWID;
 CREATE INDEX waybill_idempotency_expiry ON waybill_idempotency (expires_at);
 
--- How far each projection is: all up to the position `upto` is handled.
+-- How far each projection is: all up to the position `upto` is handled. No `upto`: it is fed with events from elsewhere.
+-- made: its tables and views, in the order in which they were made, as a JSON array of [type, name].
 CREATE TABLE waybill_projection (
   name       TEXT PRIMARY KEY,
-  upto       INTEGER NOT NULL DEFAULT 0,
+  version    INTEGER NOT NULL,
+  upto       INTEGER,
   handled    INTEGER NOT NULL DEFAULT 0,
+  made       TEXT NOT NULL DEFAULT '[]',
   made_at    TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   changed_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) WITHOUT ROWID;
