@@ -129,6 +129,8 @@ class EventHandlers {
     return *this;
   }
 
+  bool ignores_others() const { return ignores_others_; }
+
   // False: it was passed over. Throws UnknownType, and Error(fix_input) if the payload is in a form from which there is
   // no way to ours: newer, or without an upcaster.
   bool handle(const RecordedEvent& event, Context... context) const {

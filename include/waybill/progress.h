@@ -3,7 +3,9 @@
 #include <cstdint>
 #include <string>
 
-namespace waybill {
+#include "waybill/api.h"
+
+namespace WAYBILL_API waybill {
 
 // A bar on the standard error output while something lasts; nothing if that is no terminal.
 //

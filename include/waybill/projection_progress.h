@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <string>
 
+#include "waybill/api.h"
 #include "waybill/time.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // How far a projection (waybill/projection.h) is. Events count whether or not they concern it.
 struct ProjectionProgress {

@@ -13,6 +13,7 @@
 #include "enqueue/columns.h"
 #include "model/validate.h"
 #include "service/checks.h"
+#include "service/recorded.h"
 #include "service_sql.h"
 
 namespace waybill {
@@ -40,47 +41,6 @@ constexpr std::array<std::string_view, column_count> array_names{"ids",
                                                                  "expires_at",
                                                                  "attempts_max",
                                                                  ""};
-
-// A text for both databases, with the names and forms of one.
-std::string statement(std::string_view text, Dialect dialect, const std::string& schema) {
-  const bool sqlite = dialect == Dialect::sqlite;
-  std::string sql(text);
-  for (const char* table : {"stream_event", "snapshot"})
-    sql = filled_in(sql, table, sqlite ? fmt::format("waybill_{}", table) : fmt::format("\"{}\".{}", schema, table));
-  for (const char* time : {"occurred_at", "recorded_at", "taken_at"})
-    sql = filled_in(
-        sql, time,
-        sqlite ? time : fmt::format("to_char({} AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"')", time));
-  for (const char* bytes : {"payload_bytes", "state"})
-    sql = filled_in(sql, bytes, sqlite ? fmt::format("hex({})", bytes) : fmt::format("encode({}, 'hex')", bytes));
-  return sql;
-}
-
-Time time_at(const Rows& rows, std::size_t row, std::size_t column) {
-  return parse_rfc3339(rows.text(row, column)).value_or(Time{});
-}
-
-std::string text_at(const Rows& rows, std::size_t row, std::size_t column) {
-  return rows.null(row, column) ? std::string() : rows.text(row, column);
-}
-
-RecordedEvent event_at(const Rows& rows, std::size_t row, const StreamId& stream) {
-  RecordedEvent event;
-  event.id = EventId::parse(rows.text(row, 0)).value_or(EventId{});
-  event.stream = stream;
-  event.version = rows.integer(row, 1);
-  event.position = rows.integer(row, 2);
-  event.topic = rows.text(row, 3);
-  event.type = rows.text(row, 4);
-  event.payload_is_json = !rows.null(row, 5);
-  event.payload = event.payload_is_json ? rows.text(row, 5) : from_hexadecimal(rows.text(row, 6));
-  event.metadata = text_at(rows, row, 7);
-  event.schema_id = text_at(rows, row, 8);
-  if (!rows.null(row, 9)) event.schema_version = static_cast<std::int32_t>(rows.integer(row, 9));
-  event.occurred_at = time_at(rows, row, 10);
-  event.recorded_at = time_at(rows, row, 11);
-  return event;
-}
 
 // The event as one of the stream's.
 Event placed(const Event& event, const StreamId& stream, std::int64_t version) {
@@ -127,8 +87,8 @@ void append_sqlite(Connection& connection, const StreamId& stream, std::int64_t 
   if (!one.id) one.id = EventId::make();
   validate(one);
   const auto or_null = [](const std::string& text) { return text.empty() ? Parameter{} : parameter(text); };
-  connection.run(statement(service_sql::append_sqlite, Dialect::sqlite, ""), stream.tenant, stream.type, stream.id,
-                 version, one.id->to_string(), one.topic, one.type.empty() ? one.topic : one.type,
+  connection.run(service_statement(service_sql::append_sqlite, Dialect::sqlite, ""), stream.tenant, stream.type,
+                 stream.id, version, one.id->to_string(), one.topic, one.type.empty() ? one.topic : one.type,
                  parameter(one.payload), one.payload_bytes ? bytes(*one.payload_bytes) : Parameter{},
                  or_null(one.metadata), or_null(one.schema_id), one.schema_version,
                  one.occurred_at ? parameter(to_rfc3339(*one.occurred_at)) : Parameter{});
@@ -172,23 +132,23 @@ std::int64_t EventStore::append(Connection& connection, const StreamId& stream, 
 
 std::vector<RecordedEvent> EventStore::load(Connection& connection, const StreamId& stream, std::int64_t after,
                                             int events_max) const {
-  const Rows rows = connection.run(statement(service_sql::load, connection.dialect(), schema_), stream.tenant,
+  const Rows rows = connection.run(service_statement(service_sql::load, connection.dialect(), schema_), stream.tenant,
                                    stream.type, stream.id, after, events_max);
   std::vector<RecordedEvent> events;
   events.reserve(rows.size());
-  for (std::size_t row = 0; row < rows.size(); ++row) events.push_back(event_at(rows, row, stream));
+  for (std::size_t row = 0; row < rows.size(); ++row) events.push_back(event_at(rows, row, 0, stream));
   return events;
 }
 
 std::int64_t EventStore::version(Connection& connection, const StreamId& stream) const {
-  const Rows rows = connection.run(statement(service_sql::version, connection.dialect(), schema_), stream.tenant,
-                                   stream.type, stream.id);
+  const Rows rows = connection.run(service_statement(service_sql::version, connection.dialect(), schema_),
+                                   stream.tenant, stream.type, stream.id);
   return rows.empty() ? 0 : rows.integer(0, 0);
 }
 
 std::optional<StreamSnapshot> EventStore::snapshot(Connection& connection, const StreamId& stream) const {
-  const Rows rows = connection.run(statement(service_sql::snapshot, connection.dialect(), schema_), stream.tenant,
-                                   stream.type, stream.id);
+  const Rows rows = connection.run(service_statement(service_sql::snapshot, connection.dialect(), schema_),
+                                   stream.tenant, stream.type, stream.id);
   if (rows.empty()) return std::nullopt;
   return StreamSnapshot{.version = rows.integer(0, 0),
                         .state = from_hexadecimal(rows.text(0, 1)),
@@ -197,15 +157,15 @@ std::optional<StreamSnapshot> EventStore::snapshot(Connection& connection, const
 }
 
 void EventStore::save_snapshot(Connection& connection, const StreamId& stream, const StreamSnapshot& snapshot) const {
-  connection.run(statement(service_sql::save_snapshot, connection.dialect(), schema_), stream.tenant, stream.type,
-                 stream.id, snapshot.version, bytes(snapshot.state), snapshot.schema_version);
+  connection.run(service_statement(service_sql::save_snapshot, connection.dialect(), schema_), stream.tenant,
+                 stream.type, stream.id, snapshot.version, bytes(snapshot.state), snapshot.schema_version);
 }
 
 std::vector<StreamSummary> EventStore::streams(Connection& connection, const std::string& tenant,
                                                const std::string& type, const std::string& after,
                                                int streams_max) const {
-  const Rows rows =
-      connection.run(statement(service_sql::streams, connection.dialect(), schema_), tenant, type, after, streams_max);
+  const Rows rows = connection.run(service_statement(service_sql::streams, connection.dialect(), schema_), tenant, type,
+                                   after, streams_max);
   std::vector<StreamSummary> streams;
   for (std::size_t row = 0; row < rows.size(); ++row)
     streams.push_back({.stream = {.type = type, .id = rows.text(row, 0), .tenant = tenant},

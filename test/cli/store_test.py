@@ -184,8 +184,8 @@ class StatusTest(CliTest):
         self.embedded()
         self.succeed("run", "--once")
         status = self.succeed("status", "--json").json
-        self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "alerts"},
-                         set(status))
+        self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "projections",
+                          "alerts"}, set(status))
         self.assertEqual({"name", "paused", "undelivered", "blocked_keys", "attempts_most", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
                           "settled_last_minute", "shards", "shards_owned"}, set(status["destinations"][0]))
 

@@ -1,7 +1,9 @@
 // The examples of README.md and docs/library.md, word for word.
 
 #include <algorithm>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 #include <libpq-fe.h>
 
@@ -62,6 +64,19 @@ TEST_P(DocsTest, TheLibrarysExample) {
   work.track(*queue);
   work.commit();
   EXPECT_EQ(2U, load<clinic::WaitingQueue>(*db, events, stream)->size());
+
+  const std::string waiting = std::string("SELECT count(*), min(patient), max(patient) FROM ") +
+                              (sqlite() ? "waiting" : "waiting_room.waiting");
+  const auto who = [&] {
+    const Rows rows = db->run(waiting);
+    return rows.text(0, 0) + ' ' + rows.text(0, 1) + ' ' + rows.text(0, 2);
+  };
+  clinic::rebuild_waiting_room(url);
+  EXPECT_EQ("2 bob cid", who());
+  std::jthread keeping([&](const std::stop_token& stop) { clinic::keep_waiting_room(url, stop); });
+  clinic::check_in(*db, "q-1", "dan");
+  for (int i = 0; i < 600 && who() != "3 bob dan"; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  EXPECT_EQ("3 bob dan", who());
 }
 
 TEST_P(DocsTest, WhatComesMoreThanOnce) {

@@ -1,0 +1,145 @@
+#include <fmt/format.h>
+
+#include "service/projection/tables.h"
+#include "service/recorded.h"
+#include "service_sql.h"
+
+namespace waybill {
+namespace {
+
+// So that writers, who wait for a batch, need not wait long.
+constexpr std::size_t batch_most = 200;
+
+// One writes at a time, so positions are in the order of commits, and a number is a checkpoint.
+class SqliteTables final : public ProjectionTables {
+ public:
+  explicit SqliteTables(const Projection& projection)
+      : projection_(projection),
+        read_(service_statement(service_sql::read_sqlite, Dialect::sqlite, "")),
+        batch_(batch_most) {}
+
+  void make(Connection& db, bool fed) override {
+    with_retries(db, [&](Connection&) {
+      const Rows found =
+          db.run("SELECT version, upto IS NULL FROM waybill_projection WHERE name = $1", projection_.name);
+      if (found.empty()) return make_tables(db, fed ? parameter(std::nullopt) : parameter(0));
+      check_version(projection_, found.integer(0, 0));
+      check_fed(projection_, fed, found.boolean(0, 1));
+    });
+  }
+
+  bool news(Connection& db) override {
+    const Rows found = db.run(
+        "SELECT changed_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute') OR EXISTS (SELECT 1 FROM "
+        "waybill_stream_event WHERE position > upto) FROM waybill_projection WHERE name = $1",
+        projection_.name);
+    return found.empty() || found.boolean(0, 0);
+  }
+
+  Step step(Connection& db) override {
+    return with_retries(db, [&](Connection&) {
+      const Rows found = db.run("SELECT version, upto FROM waybill_projection WHERE name = $1", projection_.name);
+      if (found.empty() || found.null(0, 1))
+        throw Error(Remedy::retry, fmt::format("projection '{}' was dropped by somebody", projection_.name));
+      check_version(projection_, found.integer(0, 0));
+      return handle_after(db, found.integer(0, 1));
+    });
+  }
+
+  void rebuild(Connection& db, const Connect&, const Tell& tell) override {
+    Transaction transaction(db);
+    drop_tables(db);
+    make_tables(db, parameter(0));
+    const std::int64_t about = db.run("SELECT count(*) FROM waybill_stream_event").integer(0, 0);
+    std::int64_t done = 0;
+    for (Step step; !step.level(); tell(done, about)) {
+      step = handle_after(
+          db, db.run("SELECT upto FROM waybill_projection WHERE name = $1", projection_.name).integer(0, 0));
+      done += step.handled;
+    }
+    transaction.commit();
+  }
+
+ private:
+  Step handle_after(Connection& db, std::int64_t upto) {
+    const auto or_null = [](const std::string& text) { return text.empty() ? Parameter{} : parameter(text); };
+    const Rows rows =
+        db.run(read_, upto, batch_.value(), or_null(projection_.stream_type), or_null(projection_.tenant));
+    std::vector<RecordedEvent> events;
+    const auto types = projection_.handlers.types();
+    for (std::size_t row = 0; row < rows.size(); ++row) {
+      events.push_back(event_at(rows, row, 0, {rows.text(row, 13), rows.text(row, 14), rows.text(row, 12)}));
+      upto = events.back().position;
+      if (projection_.handlers.ignores_others() &&
+          std::find(types.begin(), types.end(), events.back().type) == types.end())
+        events.pop_back();
+    }
+    const Step step{.handled = std::ssize(events), .looked = true, .done = rows.size() < batch_.value()};
+    // All that is there is behind it then, also what does not concern it.
+    if (step.done)
+      upto = std::max(upto, db.run("SELECT coalesce(max(position), 0) FROM waybill_stream_event").integer(0, 0));
+    handle_all(db, projection_, events);
+    db.run(
+        "UPDATE waybill_projection SET upto = $2, handled = handled + $3, changed_at = strftime('%Y-%m-%dT%H:%M:%fZ', "
+        "'now') WHERE name = $1",
+        projection_.name, upto, step.handled);
+    batch_.learn(events);
+    return step;
+  }
+
+  // What the ddl makes is written down, so that it can be dropped again.
+  void make_tables(Connection& db, const Parameter& upto) {
+    const std::string before = db.run("SELECT json_group_array(name) FROM sqlite_master").text(0, 0);
+    db.script(projection_.ddl);
+    db.run(
+        "INSERT INTO waybill_projection (name, version, upto, made) SELECT $1, $2, $3, "
+        "json_group_array(json_array(type, name)) FROM sqlite_master WHERE type IN ('table', 'view') AND name NOT LIKE "
+        "'sqlite\\_%' ESCAPE '\\' AND name NOT IN (SELECT value FROM json_each($4))",
+        projection_.name, projection_.version, upto, before);
+  }
+
+  void drop_tables(Connection& db) {
+    const Rows made = db.run(
+        "SELECT json_extract(m.value, '$[0]'), json_extract(m.value, '$[1]') FROM waybill_projection p, "
+        "json_each(p.made) m WHERE p.name = $1",
+        projection_.name);
+    refuse_references(db);
+    for (std::size_t row = 0; row < made.size(); ++row)
+      db.script(fmt::format("DROP {} IF EXISTS \"{}\"", made.text(row, 0), quoted(made.text(row, 1))));
+    db.run("DELETE FROM waybill_projection WHERE name = $1", projection_.name);
+  }
+
+  // To drop a table deletes its rows, and what refers to them by ON DELETE CASCADE.
+  void refuse_references(Connection& db) {
+    const Rows found = db.run(
+        "SELECT m.name FROM sqlite_master m, pragma_foreign_key_list(m.name) f WHERE m.type = 'table' AND "
+        "lower(f.\"table\") "
+        "IN (SELECT lower(json_extract(o.value, '$[1]')) FROM waybill_projection p, json_each(p.made) o WHERE p.name = "
+        "$1) "
+        "AND m.name NOT IN (SELECT json_extract(o.value, '$[1]') FROM waybill_projection p, json_each(p.made) o WHERE "
+        "p.name = $1) LIMIT 1",
+        projection_.name);
+    if (!found.empty())
+      throw Error(Remedy::fix_config, fmt::format("projection '{}' cannot be rebuilt: the table '{}' refers to it by a "
+                                                  "foreign key; do without, or make it in the projection's ddl",
+                                                  projection_.name, found.text(0, 0)));
+  }
+
+  static std::string quoted(const std::string& name) {
+    std::string text;
+    for (const char c : name) text += c == '"' ? std::string("\"\"") : std::string(1, c);
+    return text;
+  }
+
+  const Projection& projection_;
+  const std::string read_;
+  BatchSize batch_;
+};
+
+}  // namespace
+
+std::unique_ptr<ProjectionTables> sqlite_projection(const Projection& projection) {
+  return std::make_unique<SqliteTables>(projection);
+}
+
+}  // namespace waybill

@@ -1,0 +1,68 @@
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "waybill/projection.h"
+
+namespace waybill {
+
+// What a batch has come to.
+struct Step {
+  std::int64_t handled = 0;
+  bool looked = false;  // It has looked for what is new, and was not at something that it had found before.
+  bool done = false;    // All that was found is handled.
+  // All that was there when it looked is handled.
+  bool level() const { return looked && done; }
+};
+
+// The tables of one projection and its checkpoint, in one of the databases. It has no state that the database does not
+// have: a checkpoint is read in the transaction in which it is moved on.
+class ProjectionTables {
+ public:
+  using Connect = std::function<std::unique_ptr<Connection>()>;
+  using Tell = std::function<void(std::int64_t, std::int64_t)>;
+
+  virtual ~ProjectionTables() = default;
+
+  // Makes them, if they are not there. `fed`: with events from elsewhere. Throws Error(fix_config) if they are of
+  // another version, or not fed in this way.
+  virtual void make(Connection& connection, bool fed) = 0;
+  // Is there anything to be done? Cheap.
+  virtual bool news(Connection& connection) = 0;
+  // Handles a batch, in a transaction of its own.
+  virtual Step step(Connection& connection) = 0;
+  virtual void rebuild(Connection& connection, const Connect& connect, const Tell& tell) = 0;
+};
+
+std::unique_ptr<ProjectionTables> postgres_projection(const Projection& projection, const std::string& schema,
+                                                      const Log& log);
+std::unique_ptr<ProjectionTables> sqlite_projection(const Projection& projection);
+
+// Throws Error(fix_config) if the tables are not of the projection's version.
+void check_version(const Projection& projection, std::int64_t found);
+// The same if they are fed in another way.
+void check_fed(const Projection& projection, bool expected, bool found);
+
+// Handles them in order; what a handler throws is nested in an Error that names the event.
+void handle_all(Connection& connection, const Projection& projection, std::span<const RecordedEvent> events);
+
+// Puts the projection's schema first on the search path, until the end of the transaction. Returns what it was.
+std::string enter_schema(Connection& connection, const std::string& name);
+
+// How many events to read at once: fewer if they are large.
+class BatchSize {
+ public:
+  explicit BatchSize(std::size_t most) : most_(most) {}
+  std::size_t value() const { return value_; }
+  void learn(std::span<const RecordedEvent> events);
+
+ private:
+  const std::size_t most_;
+  std::size_t value_ = 50;
+};
+
+}  // namespace waybill
