@@ -89,6 +89,7 @@ class PostgresConnection final : public Connection {
     own_ = open_postgres(url_, "waybill library");
     raw_ = own_.get();
     run_.clear();
+    parsed_.clear();
   }
 
   Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
@@ -104,20 +105,31 @@ class PostgresConnection final : public Connection {
     }
     const bool by_itself = runs_by_itself();
     if (by_itself) transaction_.clear();
-    const Result result = checked(PQexecParams(raw_, std::string(sql).c_str(), static_cast<int>(values.size()), nullptr,
-                                               values.data(), lengths.data(), formats.data(), 0),
-                                  by_itself);
-    if (ends_transaction(result)) transaction_.clear();
+    std::string text = std::exchange(parsed_, {});
+    const bool again = !text.empty() && text == sql;
+    if (!again) text = sql;
+    const int count = static_cast<int>(values.size());
+    const Result result = checked(
+        again ? PQexecPrepared(raw_, "", count, values.data(), lengths.data(), formats.data(), 0)
+              : PQexecParams(raw_, text.c_str(), count, nullptr, values.data(), lengths.data(), formats.data(), 0),
+        by_itself);
+    if (ends_transaction(result)) {
+      transaction_.clear();
+    } else if (own_ && !by_itself) {
+      parsed_ = std::move(text);
+    }
     return rows_of(result);
   }
 
   void script(const std::string& sql) override {
     transaction_.clear();  // It may end the transaction, and begin another.
+    parsed_.clear();
     const bool by_itself = runs_by_itself();
     checked(PQexec(raw_, sql.c_str()), by_itself);
   }
 
   void commit() override {
+    parsed_.clear();
     const PGTransactionStatusType status = PQtransactionStatus(raw_);
     if (!usable())
       throw Error(Remedy::retry, "postgresql: the connection was lost before COMMIT: nothing was committed");
@@ -215,6 +227,9 @@ class PostgresConnection final : public Connection {
   const std::string url_;  // Empty: it was lent.
   PgHandle own_;
   PGconn* raw_;
+  // The statement of this transaction that the server knows without a name, being the last: it need not be told again.
+  // Only on a connection of our own: through one that was lent others may have been sent since.
+  std::string parsed_;
   std::string run_;  // of the server, as soon as it is known
   std::chrono::steady_clock::time_point run_learnt_{};
 };

@@ -134,6 +134,31 @@ TEST_P(PostgresConnectionTest, TheTenantIsThatOfTheTransactionAlone) {
   }
 }
 
+// It is told to the server once then, which changes nothing about it.
+TEST_P(PostgresConnectionTest, AStatementMayBeRunAgainAndAgain) {
+  const std::string add = "INSERT INTO room (id, seats) VALUES ($1, $2)";
+  const std::string sum = "SELECT sum(seats) FROM room";
+  for (const char* name : {"a", "b"}) {
+    Transaction transaction(*db);
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(1, db->run(add, name + std::to_string(i), i).affected());
+    db->script("SAVEPOINT before");
+    EXPECT_THROW(db->run(add, "a0", 1), Error);
+    EXPECT_THROW(db->run(add, "a0", 1), Error);
+    db->run("ROLLBACK TO SAVEPOINT before");
+    EXPECT_EQ(1, db->run(add, name, std::nullopt).affected());
+    EXPECT_EQ(1, db->run(add, std::string(name) + "!", 0).affected());
+    transaction.commit();
+  }
+  EXPECT_EQ(90, db->run(sum).integer(0, 0));
+  EXPECT_EQ(90, db->run(sum).integer(0, 0));
+  Transaction transaction(*db);
+  EXPECT_EQ(90, db->run(sum).integer(0, 0));
+  db->script("CREATE SCHEMA other; CREATE TABLE other.room (seats bigint)");
+  EXPECT_EQ(90, db->run(sum).integer(0, 0));
+  db->script("SET LOCAL search_path = other");
+  EXPECT_TRUE(db->run(sum).null(0, 0));
+}
+
 TEST_P(PostgresConnectionTest, LeavesNothingInTheSession) {
   with_retries(*db, [](Connection& line) { line.run("INSERT INTO room (id) VALUES ($1)", "a"); });
   EXPECT_EQ(0, db->run("SELECT count(*) FROM pg_prepared_statements").integer(0, 0));
