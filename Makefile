@@ -2,9 +2,10 @@
 # Beside them: `make build`, `make install` (with PREFIX and DESTDIR), `make asan`, `make tsan`, `make lint`, `make
 # format`. What takes long: `make chaos-core` (a quarter of an hour of killing things), `make chaos-failures` (as long,
 # with destinations that fail and people who redrive), `make chaos-brokers` (half an hour of restarting RabbitMQ and
-# NATS); `make proof-rebuild` (a projection of a million events rebuilt under load); `make bench`, `make bench-failures`,
-# `make bench-brokers` and `make bench-library` (at most half an hour of figures each, into build/bench/).
-.PHONY: build install run test asan tsan lint format chaos-core chaos-failures chaos-brokers proof-rebuild bench \
+# NATS), `make chaos-conflicts` (a hundred thousand of them); `make proof-rebuild` (a projection of a million events rebuilt
+# under load); `make bench`, `make bench-failures`, `make bench-brokers` and `make bench-library` (at most half an hour of
+# figures each, into build/bench/).
+.PHONY: build install run test asan tsan lint format chaos-core chaos-failures chaos-brokers chaos-conflicts proof-rebuild bench \
   bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint
 ARGS ?=
 PREFIX ?= /usr/local
@@ -50,6 +51,12 @@ chaos-brokers: packages-test
 	cmake --build --preset release --target waybill chaos_producer
 	$(PYTHON) test/consumers/install.py build/test/consumers/installed
 	$(PYTHON) test/chaos/brokers.py $(ARGS)
+
+chaos-conflicts: packages-test
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill conflict_writers
+	$(PYTHON) test/consumers/install.py build/test/consumers/installed
+	$(PYTHON) test/chaos/conflicts.py $(ARGS)
 
 proof-rebuild: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON

@@ -155,7 +155,7 @@ class Chaos:
             numbers = [line.split()[1] for line in file.read().split(b"\n")[:-1] if line.startswith(b"committed ")]
         return int(numbers[-1].rstrip(b",")) if numbers else 0
 
-    def storm(self, producer):
+    def strikes(self, producer):
         options = self.options
         some = max(1, options.kills // 10) if options.kills else 0
         deck = ["kill"] * options.kills + ["crash"] * options.crashes + ["stop"] * some + ["term"] * some
@@ -167,6 +167,9 @@ class Chaos:
             if producer.poll():
                 break
             self.strike(fault)
+
+    def storm(self, producer):
+        self.strikes(producer)
         while producer.poll() is None or self.agenda:
             self.tick()
         if producer.returncode != 0:
