@@ -19,16 +19,6 @@ struct Renamed {
   std::string to_json() const { return "{}"; }
 };
 
-template <typename Call>
-std::string failure(const Call& call) {
-  try {
-    call();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 inline bool eventually(const std::function<bool()>& condition) {
   for (const auto deadline = std::chrono::steady_clock::now() + 60s; !condition(); std::this_thread::sleep_for(5ms))
     if (std::chrono::steady_clock::now() > deadline) return false;

@@ -14,16 +14,6 @@ namespace {
 
 using testing::HasSubstr;
 
-template <typename Call>
-std::string failure(const Call& call) {
-  try {
-    call();
-    return "";
-  } catch (const Error& error) {
-    return error.what();
-  }
-}
-
 class ProjectionTest : public PostgresTest {
  protected:
   explicit ProjectionTest(TmpPostgres& the_server = TmpPostgres::shared()) : PostgresTest(16, the_server) {}

@@ -71,4 +71,15 @@ inline std::int64_t append_counted(Connection& db, const StreamId& stream, int e
   return EventStore().append(db, stream, expected, made);
 }
 
+// What a call complains of; empty: nothing.
+template <typename Call>
+std::string failure(const Call& call) {
+  try {
+    call();
+    return "";
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
 }  // namespace waybill
