@@ -13,12 +13,12 @@
 
 #include "app/commands.h"
 #include "app/dialogue.h"
-#include "app/json_members.h"
 #include "app/json_writer.h"
 #include "app/payload_file.h"
 #include "app/selection.h"
 #include "app/session.h"
 #include "app/terminal.h"
+#include "base/json_members.h"
 #include "base/json_text.h"
 #include "model/validate.h"
 

@@ -8,8 +8,8 @@
 
 #include "waybill/error.h"
 
-#include "app/base64.h"
-#include "app/json_members.h"
+#include "base/base64.h"
+#include "base/json_members.h"
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "config/suggest.h"

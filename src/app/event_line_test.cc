@@ -6,7 +6,7 @@
 
 #include "waybill/error.h"
 
-#include "app/base64.h"
+#include "base/base64.h"
 #include "base/time_text.h"
 
 namespace waybill::app {

@@ -36,7 +36,7 @@ std::string refusal(std::string_view text, const AddressRules& rules) {
 
 }  // namespace
 
-Address::Address(std::string_view pattern, const AddressRules& rules) : template_(pattern), rules_(rules) {
+Address::Address(std::string_view pattern, const AddressRules& rules) : template_(pattern), rules_(&rules) {
   const std::string& literals = template_.literals();
   std::string wrong;
   if (!template_.has_fields()) {
@@ -51,14 +51,14 @@ Address::Address(std::string_view pattern, const AddressRules& rules) : template
 std::string Address::resolve(std::string& out, const EventView& event) const {
   if (event.routing_key.empty()) return resolve_by_template(out, event);
   out = event.routing_key;
-  return refusal(out, rules_);
+  return refusal(out, *rules_);
 }
 
 std::string Address::resolve_by_template(std::string& out, const EventView& event) const {
   out.clear();
-  const auto missing = template_.append_to(out, event, rules_.escaping);
-  if (!missing.empty()) return fmt::format("the {} needs {}, which the event has not", rules_.name, missing);
-  return refusal(out, rules_);
+  const auto missing = template_.append_to(out, event, rules_->escaping);
+  if (!missing.empty()) return fmt::format("the {} needs {}, which the event has not", rules_->name, missing);
+  return refusal(out, *rules_);
 }
 
 }  // namespace waybill

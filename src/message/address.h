@@ -41,7 +41,7 @@ class Address {
 
  private:
   Template template_;
-  const AddressRules& rules_;
+  const AddressRules* rules_;
 };
 
 }  // namespace waybill

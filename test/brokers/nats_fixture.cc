@@ -111,7 +111,7 @@ const EventView& NatsTest::event(const std::string& body, const std::string& top
 }
 
 NatsOptions NatsTest::options(std::uint16_t port) {
-  NatsOptions options{.subject = Address("{topic}", addresses::subject)};
+  NatsOptions options;
   options.servers = {{.name = "127.0.0.1", .port = port}};
   options.encode = encoder({}, bindings::nats);
   return options;

@@ -51,7 +51,7 @@ class PathsTest : public PostgresTest {
   ~PathsTest() override { nats_.remove(stream); }
 
   static std::unique_ptr<Sink> nats(std::vector<net::Host> servers) {
-    NatsOptions options{.subject = Address("{topic}", addresses::subject)};
+    NatsOptions options;
     options.servers = std::move(servers);
     options.encode = encoder({.envelope = Envelope::raw}, bindings::nats);
     options.stream.name = stream;

@@ -13,7 +13,8 @@ using testing::HasSubstr;
 class ComposerTest : public testing::Test {
  protected:
   Preview preview(const std::string& stream = "") {
-    NatsOptions options{.subject = Address("events.{type}", addresses::subject)};
+    NatsOptions options;
+    options.subject = Address("events.{type}", addresses::subject);
     options.encode = encoder({}, bindings::nats);
     options.stream.name = stream;
     return Composer(options).preview(event_);

@@ -6,21 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "broker/nats/options.h"
 #include "message/address.h"
 #include "message/envelope.h"
-#include "net/host.h"
 
 namespace waybill {
-
-// At most one way of saying who we are; none: whoever may come.
-struct NatsLogin {
-  std::string user{};
-  std::string password{};
-  std::string token{};
-  std::string credentials_file{};  // A user's JWT and the seed of its key, as nsc writes it. Read at every connection.
-  std::string nkey{};              // A user's public key,
-  std::string nkey_seed_file{};    // and its seed. Read at every connection.
-};
 
 // The stream that takes the events.
 struct NatsStream {
@@ -40,22 +30,14 @@ struct NatsStream {
   std::chrono::milliseconds duplicate_window{std::chrono::minutes(2)};
 };
 
-struct NatsOptions {
-  std::vector<net::Host> servers{};  // Tried in turn.
-  NatsLogin login{};
-  net::TlsOptions tls{};
+struct NatsOptions : NatsServers {
   NatsStream stream{};
-  std::string connection_name = "waybill";  // What the server's people see.
-  std::string inbox_prefix = "_INBOX";      // Where acks are sent to: what we must be allowed to subscribe to.
-
   Address subject{"{topic}", addresses::subject};
   std::string subject_pattern = ">";  // What every subject of that template matches.
   Encoder encode{};
 
   std::size_t in_flight_max = 2000;
-  std::chrono::milliseconds connect_timeout{5'000};  // For each server.
   std::chrono::milliseconds ack_timeout{30'000};
-  std::chrono::milliseconds heartbeat{5'000};  // After twice this long without a sign the server is gone.
 };
 
 }  // namespace waybill

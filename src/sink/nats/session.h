@@ -15,9 +15,9 @@
 #include "waybill/time.h"
 
 #include "base/waker.h"
+#include "broker/nats/connection.h"
 #include "net/expiry.h"
 #include "sink/nats/composer.h"
-#include "sink/nats/connection.h"
 #include "sink/nats/flight.h"
 #include "sink/nats/options.h"
 

@@ -1,7 +1,6 @@
 #pragma once
 
 #include <chrono>
-#include <optional>
 #include <string>
 #include <string_view>
 
@@ -13,13 +12,6 @@ namespace waybill {
 
 // The keys of a destination of type "nats". `retry_gap`: the longest time between two attempts of an event.
 SinkSetup read_nats(config::Section& section, std::chrono::milliseconds retry_gap);
-
-// "nats://host:4222", "tls://host", "host:4222", "[::1]:4222". Nothing if it is none of these.
-struct NatsAddress {
-  net::Host server{.port = 4222};
-  bool tls = false;
-};
-std::optional<NatsAddress> parse_nats_address(std::string_view text);
 
 // A pattern that matches every subject which the template can come to.
 std::string subject_pattern(std::string_view subject_template);

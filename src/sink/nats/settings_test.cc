@@ -116,20 +116,6 @@ TEST_F(NatsSettings, OfAStreamThatIsNotMadeAreUnknown) {
   EXPECT_THAT(read("servers = \"h\"\ntls_ca = \"ca.pem\"\n"), HasSubstr("tls_ca"));
 }
 
-TEST(NatsAddressTest, IsReadInEveryForm) {
-  const auto text = [](std::string_view of) {
-    const auto address = parse_nats_address(of);
-    return address ? address->server.text() + (address->tls ? " tls" : "") : "none";
-  };
-  EXPECT_EQ("host:4222", text("nats://host"));
-  EXPECT_EQ("host:1", text("host:1"));
-  EXPECT_EQ("host:4222 tls", text("tls://host:4222/"));
-  EXPECT_EQ("[::1]:99", text("nats://[::1]:99"));
-  for (const char* wrong :
-       {"", "nats://", "host:", "host:0", "host:65536", "host:x", "u:p@host", "ws://host", "[::1", "a b", "a,b"})
-    EXPECT_EQ("none", text(wrong)) << wrong;
-}
-
 TEST(SubjectPatternTest, MatchesWhatTheTemplateComesTo) {
   EXPECT_EQ("orders.paid", subject_pattern("orders.paid"));
   EXPECT_EQ("events.a.>", subject_pattern("events.a.{type}.x"));

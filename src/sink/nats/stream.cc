@@ -6,6 +6,8 @@
 #include "waybill/error.h"
 #include "waybill/event.h"
 
+#include "broker/nats/jetstream.h"
+
 namespace waybill::nats {
 namespace {
 
@@ -14,10 +16,6 @@ using Level = Finding::Level;
 using std::chrono::nanoseconds;
 
 constexpr int error_no_stream = 10059;
-
-std::string api(const std::string& domain, std::string_view request) {
-  return domain.empty() ? fmt::format("$JS.API.{}", request) : fmt::format("$JS.{}.API.{}", domain, request);
-}
 
 template <typename T>
 T member(const json& object, const char* name, T fallback) {
@@ -45,15 +43,9 @@ StreamState read_state(const json& answer) {
 }
 
 StreamAnswer ask(Connection& connection, const std::string& subject, std::string_view body, Steady deadline) {
-  const auto answer = connection.ask(subject, body, deadline);
-  if (answer && !answer->no_responders) return read_stream_answer(answer->data);
-  StreamAnswer none{.unanswered = true};
-  if (const auto refused = connection.take_violations(); !refused.empty())
-    none.error = refused.front();
-  else
-    none.error = answer ? "JetStream does not answer: it is not enabled on this server, or not for this account"
-                        : "JetStream did not answer in time";
-  return none;
+  const ApiAnswer answer = ask_api(connection, subject, body, deadline);
+  if (answer.refused.empty()) return read_stream_answer(answer.json);
+  return {.error = answer.refused, .unanswered = true};
 }
 
 std::string_view name_of(NatsStream::Retention retention) {
@@ -155,16 +147,17 @@ bool overlap(std::string_view pattern, std::string_view other) {
 }
 
 StreamAnswer look_up_stream(Connection& connection, const NatsStream& stream, Steady deadline) {
-  return ask(connection, api(stream.domain, "STREAM.INFO." + stream.name), "", deadline);
+  return ask(connection, api_subject(stream.domain, "STREAM.INFO." + stream.name), "", deadline);
 }
 
 StreamAnswer create_stream(Connection& connection, const NatsStream& stream, Steady deadline) {
-  return ask(connection, api(stream.domain, "STREAM.CREATE." + stream.name), creation_request(stream), deadline);
+  return ask(connection, api_subject(stream.domain, "STREAM.CREATE." + stream.name), creation_request(stream),
+             deadline);
 }
 
 std::vector<std::string> find_streams(Connection& connection, const std::string& domain, const std::string& pattern,
                                       Steady deadline) {
-  const auto answer = connection.ask(api(domain, "STREAM.NAMES"), json{{"subject", pattern}}.dump(), deadline);
+  const auto answer = connection.ask(api_subject(domain, "STREAM.NAMES"), json{{"subject", pattern}}.dump(), deadline);
   if (!answer || answer->no_responders) return {};
   const auto parsed = json::parse(answer->data, nullptr, false);
   std::vector<std::string> names;

@@ -8,7 +8,7 @@
 
 #include "waybill/store.h"
 
-#include "sink/nats/connection.h"
+#include "broker/nats/connection.h"
 #include "sink/nats/options.h"
 
 namespace waybill::nats {

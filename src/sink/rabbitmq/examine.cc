@@ -6,8 +6,9 @@
 
 #include "waybill/error.h"
 
+#include "broker/rabbitmq/connection.h"
 #include "net/expiry.h"
-#include "sink/rabbitmq/connection.h"
+#include "sink/rabbitmq/prepare.h"
 
 namespace waybill::rabbitmq {
 namespace {

@@ -11,9 +11,9 @@
 #include "waybill/log.h"
 #include "waybill/sink.h"
 
+#include "broker/rabbitmq/options.h"
 #include "message/address.h"
 #include "message/envelope.h"
-#include "net/host.h"
 
 namespace waybill {
 
@@ -27,17 +27,7 @@ struct RabbitmqDeclare {
   bool durable = true;
 };
 
-struct RabbitmqOptions {
-  enum class Sasl { plain, external };
-
-  std::string name{};              // The destination's, for people.
-  std::vector<net::Host> hosts{};  // Tried in turn.
-  std::string vhost = "/";
-  std::string user = "guest";
-  std::string password{};
-  Sasl sasl = Sasl::plain;
-  net::TlsOptions tls{};
-
+struct RabbitmqOptions : RabbitmqServers {
   std::optional<Address> exchange{};     // Required, as are the next
   std::optional<Address> routing_key{};  // two.
   Encoder encode{};
@@ -48,9 +38,7 @@ struct RabbitmqOptions {
   // a quarter less.
   std::size_t in_flight_max = 250;
   std::size_t message_bytes_max = std::size_t{16} << 20;
-  std::chrono::milliseconds connect_timeout{5'000};   // For each host, until events can be published.
   std::chrono::milliseconds confirm_timeout{30'000};  // Time in which the broker holds us off does not count.
-  std::chrono::seconds heartbeat{10};                 // After twice this long without a sign the broker is gone.
   RabbitmqDeclare declare{};
 };
 

@@ -9,6 +9,7 @@
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "sink/rabbitmq/prepare.h"
 
 namespace waybill::rabbitmq {
 namespace {

@@ -9,8 +9,8 @@
 #include "waybill/sink.h"
 #include "waybill/time.h"
 
+#include "broker/rabbitmq/connection.h"
 #include "sink/rabbitmq/confirm_tracker.h"
-#include "sink/rabbitmq/connection.h"
 #include "sink/rabbitmq/dresser.h"
 
 namespace waybill::rabbitmq {

@@ -7,12 +7,12 @@
 
 #include "waybill/error.h"
 
+#include "broker/rabbitmq/url.h"
 #include "message/settings.h"
 #include "message/text.h"
 #include "sink/rabbitmq/dresser.h"
 #include "sink/rabbitmq/examine.h"
 #include "sink/rabbitmq/options.h"
-#include "sink/rabbitmq/url.h"
 
 namespace waybill {
 namespace {

@@ -1,8 +1,8 @@
-#include "app/base64.h"
+#include "base/base64.h"
 
 #include <cstdint>
 
-namespace waybill::app {
+namespace waybill {
 
 std::optional<std::string> decode_base64(std::string_view text) {
   constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
@@ -28,4 +28,4 @@ std::optional<std::string> decode_base64(std::string_view text) {
   return bytes;
 }
 
-}  // namespace waybill::app
+}  // namespace waybill

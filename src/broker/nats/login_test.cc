@@ -1,4 +1,4 @@
-#include "sink/nats/login.h"
+#include "broker/nats/login.h"
 
 #include <filesystem>
 #include <fstream>
@@ -67,7 +67,7 @@ TEST(ServerInfoTest, AServerMustFitWhatWeWant) {
 }
 
 nlohmann::json connect(const NatsLogin& login) {
-  NatsOptions options;
+  NatsServers options;
   options.login = login;
   const std::string line = connect_line(options, {});
   EXPECT_TRUE(line.starts_with("CONNECT {") && line.ends_with("}\r\n"));
@@ -96,7 +96,7 @@ TEST(LoginTest, WhatCannotBeSaidIsNotShown) {
 TEST(LoginTest, AKeyMustBeThatOfItsSeed) {
   const std::string path = testing::TempDir() + "waybill-seed-" + std::to_string(::getpid());
   std::ofstream(path) << "SUAIJPDN5P4CWZGGGXTCKOYLJI2AIBHN5TYFBY5DOBRWXXLFWORFAZ6UWA";
-  NatsOptions options;
+  NatsServers options;
   options.login = {.nkey = "UCYWGYNAZVMFZKNQQDNL5USFQR2GEWBVK74IKLLLA4ZOLOLSAOA2V3YF", .nkey_seed_file = path};
   EXPECT_THAT(connect_line(options, {.nonce = "abc"}), HasSubstr("\"sig\":"));
   options.login.nkey = "UAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";

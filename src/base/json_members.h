@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-namespace waybill::app {
+namespace waybill {
 
 // A member of a JSON object: its name, decoded, and its value as it is written.
 struct JsonMember {
@@ -18,4 +18,4 @@ std::vector<JsonMember> json_members(std::string_view text);
 // What a JSON string spells. Throws Error(fix_input) if it is none, or half a surrogate pair.
 std::string decode_json_string(std::string_view json);
 
-}  // namespace waybill::app
+}  // namespace waybill

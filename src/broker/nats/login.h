@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "sink/nats/options.h"
+#include "broker/nats/options.h"
 
 namespace waybill::nats {
 
@@ -15,6 +15,7 @@ struct ServerInfo {
   bool takes_headers = false;
   bool lame = false;            // It is about to stop.
   std::size_t max_payload = 0;  // With headers.
+  std::string version{};        // "2.9.10"
   std::string nonce{};          // To be signed by whoever logs in with a key; empty if nobody does.
 
   // What is not said stays as it is. Throws Error(retry) for what is no INFO.
@@ -26,6 +27,6 @@ void check_server(const ServerInfo& info, bool with_tls);
 
 // How we log in: the line "CONNECT {…}". Reads the files that `options` names. Throws Error(fix_config), which holds no
 // secret.
-std::string connect_line(const NatsOptions& options, const ServerInfo& info);
+std::string connect_line(const NatsServers& options, const ServerInfo& info);
 
 }  // namespace waybill::nats

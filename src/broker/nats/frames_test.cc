@@ -1,4 +1,4 @@
-#include "sink/nats/frames.h"
+#include "broker/nats/frames.h"
 
 #include <algorithm>
 #include <cstring>
@@ -194,7 +194,7 @@ TEST(FramesTest, AMessageCanBeEmpty) {
 TEST(FramesTest, RequestsAndSubscriptionsAreWritten) {
   std::string out;
   append_request(out, "$JS.API.INFO", "_INBOX.x.q1", "{}");
-  append_subscription(out, "_INBOX.x.*");
+  append_subscription(out, "_INBOX.x.*", 1);
   EXPECT_EQ("PUB $JS.API.INFO _INBOX.x.q1 2\r\n{}\r\nSUB _INBOX.x.* 1\r\n", out);
 }
 
@@ -203,6 +203,29 @@ TEST(FramesTest, TheSizeOnTheWireIsKnown) {
   message.body = "12345";
   message.headers.add("a", "b");
   EXPECT_EQ(std::string_view("NATS/1.0\r\na: b\r\n\r\n12345").size(), wire_size(message));
+}
+
+TEST(FrameReaderTest, AMessageTellsWhoseItIsAndWhereToAnswer) {
+  FrameReader reader;
+  const std::string bytes =
+      "HMSG orders.paid 2 $JS.ACK.a 50 54\r\nNATS/1.0\r\nce-id: 1\r\nEmpty:\r\nno header\r\na: b: c\r\n\r\nbody\r\n"
+      "MSG x 1 0\r\n\r\n";
+  const auto room = reader.room();
+  std::copy(bytes.begin(), bytes.end(), room.begin());
+  reader.filled(bytes.size());
+  Frame frame;
+  ASSERT_TRUE(reader.next(frame));
+  EXPECT_EQ("orders.paid", frame.subject);
+  EXPECT_EQ(2U, frame.subscription);
+  EXPECT_EQ("$JS.ACK.a", frame.reply_to);
+  EXPECT_EQ("body", frame.data);
+  std::string headers;
+  for (const Header& header : read_headers(frame.headers)) headers += header.name + "=" + header.value + ";";
+  EXPECT_EQ("ce-id=1;Empty=;a=b: c;", headers);
+  ASSERT_TRUE(reader.next(frame));
+  EXPECT_EQ(1U, frame.subscription);
+  EXPECT_EQ("", frame.reply_to);
+  EXPECT_TRUE(read_headers(frame.headers).empty());
 }
 
 }  // namespace

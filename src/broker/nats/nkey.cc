@@ -1,4 +1,4 @@
-#include "sink/nats/nkey.h"
+#include "broker/nats/nkey.h"
 
 #include <algorithm>
 #include <fstream>

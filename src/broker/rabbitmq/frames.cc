@@ -1,4 +1,4 @@
-#include "sink/rabbitmq/frames.h"
+#include "broker/rabbitmq/frames.h"
 
 #include <algorithm>
 #include <chrono>

@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "waybill/event.h"
+
 #include "message/message.h"
 
 namespace waybill::nats {
@@ -19,7 +21,9 @@ void append_message(std::string& out, std::string_view subject, std::string_view
                     const Message& message);
 // The same without headers.
 void append_request(std::string& out, std::string_view subject, std::string_view reply_to, std::string_view body);
-void append_subscription(std::string& out, std::string_view subject);
+// By `number` the messages for it are told from others.
+void append_subscription(std::string& out, std::string_view subject, std::uint64_t number);
+void append_unsubscription(std::string& out, std::uint64_t number);
 
 // What a message comes to on the wire, as the server's max_payload counts it.
 std::size_t wire_size(const Message& message);
@@ -32,21 +36,29 @@ struct Frame {
   Kind kind = Kind::ok;
   std::string_view text{};     // Of `info`: JSON; of `error`: what the server says, without its quotation marks.
   std::string_view subject{};  // Of a message, as are:
+  std::uint64_t subscription = 0;
+  std::string_view reply_to{};
+  std::string_view headers{};  // As they came, without the line of their version and status; see read_headers().
   std::string_view data{};
   int status = 0;  // 503: nobody listens there; 0: it has none.
 };
+
+// The names and values of a message's headers. What is no header is passed over.
+std::vector<Header> read_headers(std::string_view lines);
 
 // Makes frames of bytes as they come, however they are cut. Whatever comes, it takes no more memory than the largest
 // message it allows. What is not the protocol is an Error(retry). One thread.
 class FrameReader {
  public:
   // Neither is ever longer: the longest line is INFO, with the addresses of a whole cluster, and the largest message
-  // JetStream's answer to a question.
+  // JetStream's answer to a question; or, for those who allow() them, the largest that a server takes.
   static constexpr std::size_t line_bytes_max = std::size_t{64} << 10;
-  static constexpr std::size_t message_bytes_max = std::size_t{8} << 20;
+  static constexpr std::size_t answer_bytes_max = std::size_t{8} << 20;
+  static constexpr std::size_t message_bytes_max = std::size_t{65} << 20;
 
   FrameReader();
 
+  void allow(std::size_t bytes_max) { bytes_max_ = bytes_max; }
   // Where the next bytes are to be put, at least one; and how many were.
   std::span<char> room();
   void filled(std::size_t count);
@@ -56,6 +68,7 @@ class FrameReader {
   bool empty() const { return begin_ == end_; }
 
  private:
+  std::size_t bytes_max_ = answer_bytes_max;
   std::vector<char> buffer_;
   std::size_t begin_ = 0;     // Of the next frame.
   std::size_t end_ = 0;       // Of what has come.

@@ -1,4 +1,4 @@
-#include "sink/nats/connection.h"
+#include "broker/nats/connection.h"
 
 #include <algorithm>
 #include <charconv>
@@ -20,6 +20,8 @@ constexpr std::string_view ping_line = "PING\r\n";
 constexpr std::string_view pong_line = "PONG\r\n";
 constexpr char question_mark = 'q';  // The number of a question begins with it.
 constexpr int status_no_responders = 503;
+constexpr std::uint64_t subscription_to_answers = 1;
+constexpr std::uint64_t subscription_of_listener = 2;
 
 template <typename Doing>
 auto naming(const std::string& where, const Doing& doing) {
@@ -40,7 +42,7 @@ std::string new_inbox(const std::string& prefix) {
 
 }  // namespace
 
-Connection::Connection(const NatsOptions& options, const net::Host& server, const net::Patience& patience,
+Connection::Connection(const NatsServers& options, const net::Host& server, const net::Patience& patience,
                        Steady deadline)
     : where_(server.text()),
       patience_(patience),
@@ -52,7 +54,7 @@ Connection::Connection(const NatsOptions& options, const net::Host& server, cons
 // --- Logging in
 
 // The server speaks first, in the clear.
-void Connection::log_in(const NatsOptions& options, const net::Host& server, Steady deadline) {
+void Connection::log_in(const NatsServers& options, const net::Host& server, Steady deadline) {
   await(Frame::Kind::info, deadline);
   check_server(info_, options.tls.on);
   if (options.tls.on) {
@@ -61,7 +63,7 @@ void Connection::log_in(const NatsOptions& options, const net::Host& server, Ste
     transport_.secure(options.tls, server, patience_, deadline);
   }
   output_.end() += connect_line(options, info_);
-  append_subscription(output_.end(), inbox_ + '*');
+  append_subscription(output_.end(), inbox_ + '*', subscription_to_answers);
   output_.end() += ping_line;
   await(Frame::Kind::pong, deadline);
 }
@@ -90,6 +92,32 @@ void Connection::await(Frame::Kind kind, Steady deadline) {
 
 void Connection::publish(std::string_view subject, std::uint64_t number, const Message& message) {
   append_message(output_.end(), subject, inbox_, number, message);
+}
+
+std::string Connection::subscribe(std::string_view word, Listen listen) {
+  // Apart from the answers, which are one word after the inbox.
+  std::string subject = fmt::format("{}{}.in", inbox_, word);
+  append_subscription(output_.end(), subject, subscription_of_listener);
+  listen_ = std::move(listen);
+  reader_.allow(FrameReader::message_bytes_max);
+  return subject;
+}
+
+void Connection::unsubscribe() {
+  append_unsubscription(output_.end(), subscription_of_listener);
+}
+
+void Connection::finish(Steady deadline) {
+  output_.end() += ping_line;
+  naming(where_, [&] {
+    do {
+      await(Frame::Kind::pong, deadline);
+    } while (output_.unwritten() > 0);  // It was the answer to another.
+  });
+}
+
+void Connection::publish(std::string_view subject, std::string_view reply_to, std::string_view body) {
+  append_request(output_.end(), subject, reply_to, body);
 }
 
 bool Connection::is_full() const {
@@ -172,6 +200,7 @@ void Connection::heed(const Frame& frame, const Receive& receive) {
 }
 
 void Connection::heed_message(const Frame& frame, const Receive& receive) {
+  if (frame.subscription == subscription_of_listener) return listen_(frame);
   if (!frame.subject.starts_with(inbox_)) return;
   std::string_view token = frame.subject.substr(inbox_.size());
   const bool is_question = token.starts_with(question_mark);
@@ -197,9 +226,18 @@ std::vector<std::string> Connection::take_violations() {
   return std::exchange(violations_, {});
 }
 
+bool Connection::is_at_least(int major, int minor) const {
+  int has_major = 0;
+  int has_minor = 0;
+  const char* const end = info_.version.data() + info_.version.size();
+  const auto dot = std::from_chars(info_.version.data(), end, has_major).ptr;
+  if (dot != end) std::from_chars(dot + 1, end, has_minor);
+  return has_major > major || (has_major == major && has_minor >= minor);
+}
+
 // --- Several servers
 
-std::unique_ptr<Connection> connect_to_any(const NatsOptions& options, std::size_t first, const net::Patience& patience,
+std::unique_ptr<Connection> connect_to_any(const NatsServers& options, std::size_t first, const net::Patience& patience,
                                            Steady deadline) {
   std::string troubles;
   for (std::size_t i = 0; i < options.servers.size(); ++i) {

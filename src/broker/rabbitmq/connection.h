@@ -7,10 +7,10 @@
 
 #include "waybill/time.h"
 
+#include "broker/rabbitmq/frames.h"
+#include "broker/rabbitmq/options.h"
 #include "net/output.h"
 #include "net/transport.h"
-#include "sink/rabbitmq/frames.h"
-#include "sink/rabbitmq/options.h"
 
 namespace waybill::rabbitmq {
 
@@ -28,7 +28,7 @@ class Connection {
   static constexpr amqp_channel_t channel = 1;
 
   // Connected and logged in, by `deadline`. `options` and `patience` must outlive it.
-  Connection(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience, Steady deadline);
+  Connection(const RabbitmqServers& options, const net::Host& host, const net::Patience& patience, Steady deadline);
 
   // Asks for something on the channel and waits for the answer, which must be a `reply`. Returns why the broker has
   // closed the channel instead.
@@ -59,6 +59,7 @@ class Connection {
   const std::string& blocked() const { return blocked_; }
   // "host:port"
   const std::string& where() const { return where_; }
+  const std::string& user() const { return options_.user; }
 
  private:
   void log_in(Steady deadline);
@@ -74,7 +75,7 @@ class Connection {
   template <typename Doing>
   auto naming_the_host(const Doing& doing);
 
-  const RabbitmqOptions& options_;
+  const RabbitmqServers& options_;
   const std::string where_;
   const net::Patience& patience_;
   net::Transport transport_;
@@ -87,9 +88,6 @@ class Connection {
   bool logged_in_ = false;
   std::string blocked_;
 };
-
-// What is declared, or else looked for, before anything is published. Throws Error(fix_config) if the broker refuses.
-void prepare(Connection& connection, const RabbitmqOptions& options, Steady deadline);
 
 // As a person would want it: "NOT_FOUND - no exchange 'x' in vhost '/' (404)".
 std::string describe(const Refusal& refusal);

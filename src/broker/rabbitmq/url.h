@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "sink/rabbitmq/options.h"
+#include "net/host.h"
 
 namespace waybill::rabbitmq {
 

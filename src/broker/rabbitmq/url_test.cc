@@ -1,4 +1,4 @@
-#include "sink/rabbitmq/url.h"
+#include "broker/rabbitmq/url.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

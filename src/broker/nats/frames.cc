@@ -1,4 +1,4 @@
-#include "sink/nats/frames.h"
+#include "broker/nats/frames.h"
 
 #include <algorithm>
 #include <array>
@@ -47,7 +47,6 @@ std::size_t size_of(std::string_view digits) {
   std::size_t size = 0;
   const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), size);
   if (error != std::errc() || end != digits.data() + digits.size()) refuse("a size is no number");
-  if (size > FrameReader::message_bytes_max) refuse("a message is larger than any answer to us");
   return size;
 }
 
@@ -65,6 +64,8 @@ Sizes read_message_line(std::string_view line, bool with_headers, Frame& frame) 
   const std::size_t least = with_headers ? 4 : 3;
   if (!line.empty() || count < least || count > least + 1) refuse("the line of a message is not whole");
   frame.subject = words[0];
+  std::from_chars(words[1].data(), words[1].data() + words[1].size(), frame.subscription);
+  if (count > least) frame.reply_to = words[2];
   const Sizes sizes{.headers = with_headers ? size_of(words[count - 2]) : 0, .all = size_of(words[count - 1])};
   if (sizes.headers > sizes.all) refuse("a message is smaller than its headers");
   return sizes;
@@ -78,6 +79,11 @@ int status_in(std::string_view headers) {
   int status = 0;
   std::from_chars(headers.data(), headers.data() + std::min<std::size_t>(headers.size(), 3), status);
   return status;
+}
+
+std::string_view without_first_line(std::string_view lines) {
+  const auto end = lines.find(line_end);
+  return end == std::string_view::npos ? std::string_view() : lines.substr(end + line_end.size());
 }
 
 std::string_view without_quotes(std::string_view text) {
@@ -129,13 +135,22 @@ void append_message(std::string& out, std::string_view subject, std::string_view
 }
 
 void append_request(std::string& out, std::string_view subject, std::string_view reply_to, std::string_view body) {
-  out.append("PUB ").append(subject).append(" ").append(reply_to).append(" ");
+  out.append("PUB ").append(subject).append(" ");
+  if (!reply_to.empty()) out.append(reply_to).append(" ");
   append_number(out, body.size());
   out.append(line_end).append(body).append(line_end);
 }
 
-void append_subscription(std::string& out, std::string_view subject) {
-  out.append("SUB ").append(subject).append(" 1").append(line_end);  // 1: a number that we give it.
+void append_subscription(std::string& out, std::string_view subject, std::uint64_t number) {
+  out.append("SUB ").append(subject).append(" ");
+  append_number(out, number);
+  out.append(line_end);
+}
+
+void append_unsubscription(std::string& out, std::uint64_t number) {
+  out.append("UNSUB ");
+  append_number(out, number);
+  out.append(line_end);
 }
 
 std::size_t wire_size(const Message& message) {
@@ -145,6 +160,20 @@ std::size_t wire_size(const Message& message) {
 }
 
 // --- Reading
+
+std::vector<Header> read_headers(std::string_view lines) {
+  std::vector<Header> headers;
+  while (!lines.empty()) {
+    const auto end = std::min(lines.find(line_end), lines.size());
+    const auto line = lines.substr(0, end);
+    lines.remove_prefix(std::min(end + line_end.size(), lines.size()));
+    const auto colon = line.find(':');
+    if (colon == std::string_view::npos || colon == 0) continue;
+    headers.push_back(
+        {.name = std::string(line.substr(0, colon)), .value = std::string(trimmed(line.substr(colon + 1)))});
+  }
+  return headers;
+}
 
 FrameReader::FrameReader() : buffer_(buffer_bytes) {}
 
@@ -176,6 +205,7 @@ bool FrameReader::next(Frame& frame) {
   const Sizes sizes = read_line(here.substr(0, usual_end ? line - 1 : line), frame);
   std::size_t whole = line + 1;
   if (frame.kind == Frame::Kind::message) {
+    if (sizes.all > bytes_max_) refuse("a message is larger than any answer to us");
     whole += sizes.all + line_end.size();
     if (here.size() < whole) {
       searched_ = line;
@@ -185,6 +215,7 @@ bool FrameReader::next(Frame& frame) {
     const auto body = here.substr(line + 1, sizes.all);
     if (here.substr(whole - line_end.size(), line_end.size()) != line_end) refuse("a message does not end");
     frame.status = status_in(body.substr(0, sizes.headers));
+    frame.headers = without_first_line(body.substr(0, sizes.headers));
     frame.data = body.substr(sizes.headers);
   }
   begin_ += whole;

@@ -10,12 +10,12 @@
 
 #include "waybill/time.h"
 
+#include "broker/nats/frames.h"
+#include "broker/nats/login.h"
+#include "broker/nats/options.h"
 #include "message/message.h"
 #include "net/output.h"
 #include "net/transport.h"
-#include "sink/nats/frames.h"
-#include "sink/nats/login.h"
-#include "sink/nats/options.h"
 
 namespace waybill::nats {
 
@@ -31,10 +31,17 @@ class Connection {
     bool no_responders = false;  // Nobody listens there.
   };
   using Receive = std::function<void(const Reply&)>;
+  using Listen = std::function<void(const Frame&)>;
 
   // By `deadline`. `patience` must outlive it.
-  Connection(const NatsOptions& options, const net::Host& server, const net::Patience& patience, Steady deadline);
+  Connection(const NatsServers& options, const net::Host& server, const net::Patience& patience, Steady deadline);
 
+  // What comes to a subject of ours, ending in `word`, is given to `listen` by move(). Returns the subject. Once.
+  std::string subscribe(std::string_view word, Listen listen);
+  // No more of it, but for what is on its way.
+  void unsubscribe();
+  // Takes a request without headers, or an answer, to be sent by move(). `reply_to` may be empty.
+  void publish(std::string_view subject, std::string_view reply_to, std::string_view body);
   // Takes a message to be sent by move(). REQUIRES: not larger than max_payload()
   void publish(std::string_view subject, std::uint64_t number, const Message& message);
   // So much is to be sent that nothing more should be published before.
@@ -44,6 +51,8 @@ class Connection {
   bool move(const Receive& receive);
   // Asks for a sign of life.
   void ping();
+  // Sends everything, and waits until the server has heard it. Throws Error if it has not by `deadline`.
+  void finish(Steady deadline);
 
   // A request of our own. Nothing if it was not answered by `deadline`, or was refused.
   struct Answer {
@@ -59,6 +68,8 @@ class Connection {
   // The server is about to stop.
   bool is_lame() const { return info_.lame; }
   std::size_t max_payload() const { return info_.max_payload; }
+  // By the server's version.
+  bool is_at_least(int major, int minor) const;
   // How many bytes were ever to be sent, and how many of those the system has taken.
   std::uint64_t appended() const { return output_.appended(); }
   std::uint64_t written() const { return output_.written(); }
@@ -71,7 +82,7 @@ class Connection {
   const std::string& where() const { return where_; }
 
  private:
-  void log_in(const NatsOptions& options, const net::Host& server, Steady deadline);
+  void log_in(const NatsServers& options, const net::Host& server, Steady deadline);
   // Until that comes; violations are errors.
   void await(Frame::Kind kind, Steady deadline);
   void flush(const Receive& receive);
@@ -92,11 +103,12 @@ class Connection {
   std::uint64_t questions_ = 0;
   std::optional<Answer> answer_;         // to the last question
   std::vector<std::string> violations_;  // not taken yet
+  Listen listen_;
 };
 
 // A connection to the first server that lets us in, beginning with number `first`: each is given `connect_timeout`, and
 // all together until `deadline`. Throws Error: what every one of them says.
-std::unique_ptr<Connection> connect_to_any(const NatsOptions& options, std::size_t first, const net::Patience& patience,
+std::unique_ptr<Connection> connect_to_any(const NatsServers& options, std::size_t first, const net::Patience& patience,
                                            Steady deadline);
 
 }  // namespace waybill::nats

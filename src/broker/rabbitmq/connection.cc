@@ -1,4 +1,4 @@
-#include "sink/rabbitmq/connection.h"
+#include "broker/rabbitmq/connection.h"
 
 #include <algorithm>
 #include <array>
@@ -82,7 +82,7 @@ auto Connection::naming_the_host(const Doing& doing) {
   }
 }
 
-Connection::Connection(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience,
+Connection::Connection(const RabbitmqServers& options, const net::Host& host, const net::Patience& patience,
                        Steady deadline)
     : options_(options),
       where_(host.text()),
@@ -110,7 +110,7 @@ void Connection::log_in(Steady deadline) {
 }
 
 void Connection::answer_start(const amqp_connection_start_t& start) {
-  const bool plain = options_.sasl == RabbitmqOptions::Sasl::plain;
+  const bool plain = options_.sasl == RabbitmqServers::Sasl::plain;
   const std::string_view mechanism = plain ? "PLAIN" : "EXTERNAL";
   if (!is_listed(text_of(start.mechanisms), mechanism))
     throw Error(Remedy::fix_config,
@@ -122,7 +122,8 @@ void Connection::answer_start(const amqp_connection_start_t& start) {
   // Without authentication_failure_close a broker would only hang up, and without connection.blocked not say why it
   // reads no more.
   std::array capabilities{true_entry("authentication_failure_close"), true_entry("connection.blocked"),
-                          true_entry("publisher_confirms"), true_entry("basic.nack")};
+                          true_entry("publisher_confirms"), true_entry("basic.nack"),
+                          true_entry("consumer_cancel_notify")};
   const std::string name = "waybill " + options_.name;
   std::array properties{text_entry("product", "Waybill"), text_entry("connection_name", name),
                         table_entry("capabilities", table_of(capabilities))};
@@ -182,10 +183,8 @@ std::optional<Refusal> Connection::ask(amqp_method_number_t method, void* decode
 
 void Connection::open_channel(Steady deadline) {
   amqp_channel_open_t open{};
-  amqp_confirm_select_t confirms{};
-  auto refusal = ask(AMQP_CHANNEL_OPEN_METHOD, &open, AMQP_CHANNEL_OPEN_OK_METHOD, deadline);
-  if (!refusal) refusal = ask(AMQP_CONFIRM_SELECT_METHOD, &confirms, AMQP_CONFIRM_SELECT_OK_METHOD, deadline);
-  if (refusal) throw Error(Remedy::fix_config, fmt::format("{}: {}", where_, describe(*refusal)));
+  if (const auto refusal = ask(AMQP_CHANNEL_OPEN_METHOD, &open, AMQP_CHANNEL_OPEN_OK_METHOD, deadline))
+    throw Error(Remedy::fix_config, fmt::format("{}: {}", where_, describe(*refusal)));
 }
 
 void Connection::close(Steady deadline) noexcept {

@@ -1,4 +1,4 @@
-#include "sink/nats/login.h"
+#include "broker/nats/login.h"
 
 #include <limits>
 
@@ -7,7 +7,7 @@
 
 #include "waybill/error.h"
 
-#include "sink/nats/nkey.h"
+#include "broker/nats/nkey.h"
 
 namespace waybill::nats {
 namespace {
@@ -60,6 +60,7 @@ void ServerInfo::update(std::string_view text) try {
   take(said, "headers", takes_headers);
   take(said, "ldm", lame);
   take(said, "nonce", nonce);
+  take(said, "version", version);
   std::int64_t most = 0;
   take(said, "max_payload", most);
   // A server without a limit says -1.
@@ -75,7 +76,7 @@ void check_server(const ServerInfo& info, bool with_tls) {
   if (!info.takes_headers) refuse("it takes no headers; nats-server 2.2 or newer does, unless told not to");
 }
 
-std::string connect_line(const NatsOptions& options, const ServerInfo& info) try {
+std::string connect_line(const NatsServers& options, const ServerInfo& info) try {
   // With protocol 1 a server says when it is about to stop; with no_responders, when nobody listens to a subject.
   json said{{"verbose", false},
             {"pedantic", false},

@@ -1,4 +1,4 @@
-#include "app/json_members.h"
+#include "base/json_members.h"
 
 #include <algorithm>
 
@@ -7,7 +7,7 @@
 #include "base/assert.h"
 #include "base/json_text.h"
 
-namespace waybill::app {
+namespace waybill {
 namespace {
 
 // Walks JSON that is known to be well-formed.
@@ -86,4 +86,4 @@ std::vector<JsonMember> json_members(std::string_view text) {
   return members;
 }
 
-}  // namespace waybill::app
+}  // namespace waybill
