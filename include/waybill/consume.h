@@ -40,9 +40,10 @@ struct Delivery {
   std::optional<std::string> key{};  // What its order is kept by; empty: it has none. None: the message does not tell.
   std::vector<Header> headers{};     // All of them, the envelope's too, in their order.
   std::string content_type{};        // Of the payload.
+  std::string correlation_id{};      // As the message says it; empty: not at all.
   std::string address{};             // The routing key or subject that it was published with.
   std::int64_t deliveries = 1;       // How often the broker has handed it out, this time included, as far as it counts.
-  int attempts = 1;                  // How often it is handled now, this time included: `deliveries` and those here.
+  int attempts = 1;                  // How often it has been tried by this process, this time included.
 };
 
 // Thrown by a handler: the message will never be acceptable as it is. It is given up at once.
@@ -56,10 +57,11 @@ class Rejection : public Error {
 //
 // What it throws rolls everything back:
 //   Rejection, UnknownType   the message is given up at once
-//   Error(fix_config)        a person must mend something, which is no message's fault: everything waits, and is tried
-//                            again
-//   anything else            this message is tried again later, and given up after `attempts`
-// and if the database is away, everything waits for it, and no attempt counts.
+//   anything else            it is tried again later, and given up after `attempts`
+//   Error(fix_config)        the same; but as a person must mend something, which may be no message's fault, it counts
+//                            as an attempt only if other messages were handled since the last one
+// If the transaction cannot even be begun, or the inbox not be read, everything waits for the database, and no attempt
+// counts.
 using HandleDelivery = std::function<void(Connection& connection, const Delivery& delivery)>;
 
 // Handlers by the event's type. A type that nobody has a handler for is a failure, unless ignore_others() was said.
@@ -85,7 +87,7 @@ struct ConsumerOptions {
   std::string tenant{};
 
   // The wait before attempt n+1 is random between half of and the whole of first_delay * 2^(n-1), at most max_delay.
-  int attempts = 10;  // The first included; 0: any number.
+  int attempts = 10;  // By one process, the first included; 0: any number.
   std::chrono::milliseconds first_delay{1'000};
   std::chrono::milliseconds max_delay{60'000};
 
@@ -105,7 +107,7 @@ struct ConsumerCounts {
   std::size_t waiting = 0;       // are here now, and not acknowledged
   std::size_t retrying = 0;      // of those, have failed
   bool broker_away = false;
-  bool store_away = false;  // or waits for a person; see HandleDelivery
+  bool store_away = false;  // or does not let us in
 };
 
 // A message as it came, before it is out of its envelope.

@@ -1,6 +1,7 @@
 #include "message/text.h"
 
 #include <algorithm>
+#include <charconv>
 
 #include "base/json_text.h"
 
@@ -80,6 +81,23 @@ void append_escaped(std::string& out, std::string_view text, std::string_view re
 
 void append_percent_encoded(std::string& out, std::string_view text) {
   append_runs(out, text, [](char c) { return is_visible(c) && c != '"' && c != '%'; });
+}
+
+std::optional<std::string> percent_decoded(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    const auto plain = std::min(text.find('%'), text.size());
+    out += text.substr(0, plain);
+    text.remove_prefix(plain);
+    if (text.empty()) break;
+    unsigned code = 0;
+    const auto digits = text.substr(1, 2);
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), code, 16);
+    if (error != std::errc() || digits.size() != 2 || end != digits.data() + 2) return std::nullopt;
+    out += static_cast<char>(code);
+    text.remove_prefix(3);
+  }
+  return out;
 }
 
 }  // namespace waybill

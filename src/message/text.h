@@ -1,5 +1,6 @@
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -23,5 +24,8 @@ void append_escaped(std::string& out, std::string_view text, std::string_view re
 
 // The same for what CloudEvents escapes in headers: spaces, quotes, percent signs, and all that is no ASCII.
 void append_percent_encoded(std::string& out, std::string_view text);
+
+// What that came from; nothing if a '%' is not followed by two hexadecimal digits.
+std::optional<std::string> percent_decoded(std::string_view text);
 
 }  // namespace waybill

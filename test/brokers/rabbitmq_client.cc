@@ -81,6 +81,9 @@ void RabbitmqClient::declare_queue(const std::string& name, const Arguments& arg
     if (is_number(value)) {
       entry.value.kind = AMQP_FIELD_KIND_I64;
       entry.value.value.i64 = std::stoll(value);
+    } else if (value == "true") {
+      entry.value.kind = AMQP_FIELD_KIND_BOOLEAN;
+      entry.value.value.boolean = 1;
     } else {
       entry.value.kind = AMQP_FIELD_KIND_UTF8;
       entry.value.value.bytes = bytes(value);

@@ -30,7 +30,7 @@ class RabbitmqClient {
   RabbitmqClient(const RabbitmqClient&) = delete;
   RabbitmqClient& operator=(const RabbitmqClient&) = delete;
 
-  using Arguments = std::map<std::string, std::string>;  // Values that are numbers go as numbers.
+  using Arguments = std::map<std::string, std::string>;  // Numbers go as numbers, "true" as true.
   void declare_exchange(const std::string& name);
   void delete_exchange(const std::string& name);
   void declare_queue(const std::string& name, const Arguments& arguments = {{"x-queue-type", "quorum"}});

@@ -1,0 +1,52 @@
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <string>
+
+#include "waybill/consume.h"
+#include "waybill/time.h"
+
+namespace waybill::consume {
+
+// A message that has come and is not settled.
+struct Waiting {
+  std::uint64_t ticket = 0;
+  Delivery delivery{};
+  std::string unreadable{};  // Why it cannot be read; empty if it can.
+  int tries = 0;             // that failed
+  int failures = 0;          // of those, the ones that count
+  Steady due{};              // Not to be tried before.
+  std::uint64_t others = 0;  // How many had been handled when it last failed.
+};
+
+// A Backlog holds messages in the order in which they came, and says whose turn it is. No I/O. Not thread-safe.
+class Backlog {
+ public:
+  // One that was forgotten comes again with the failures that it had.
+  void add(Waiting waiting);
+
+  // The first that is due and has none of its key before it. Valid until the next settle() or forget(), as is none:
+  Waiting* next(Steady now);
+  // When next() will have one; max() if it never will.
+  Steady due() const;
+
+  void settle(std::uint64_t ticket);
+  // None of them is ours any more.
+  void forget();
+
+  std::size_t size() const { return waiting_.size(); }
+  std::size_t retrying() const;
+
+ private:
+  // Calls visit(waiting) for each that has none of its key before it, until it says true.
+  template <typename Queue, typename Visit>
+  static void each_head(Queue& queue, const Visit& visit);
+
+  std::deque<Waiting> waiting_;
+  std::map<std::string, int, std::less<>> failures_;  // Of those that were forgotten last.
+};
+
+}  // namespace waybill::consume

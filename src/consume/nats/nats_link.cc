@@ -1,0 +1,177 @@
+#include "consume/nats/nats_link.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "waybill/error.h"
+
+#include "base/json_text.h"
+#include "broker/nats/jetstream.h"
+#include "consume/nats/place.h"
+#include "message/text.h"
+
+namespace waybill::nats {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr auto ask_for = 10s;         // So long the server remembers what was asked for.
+constexpr auto ask_grace = 2s;        // After so much longer it has not told us that it does no more.
+constexpr auto ask_again_in = 100ms;  // After something went wrong with it.
+constexpr int progress_per_wait = 3;
+constexpr std::size_t uuid_bytes = 36;
+constexpr std::size_t reason_bytes_max = 200;
+
+enum Status { status_no_messages = 404, status_timeout = 408, status_conflict = 409, status_no_responders = 503 };
+
+// The id of an event that was sent again by a person has an ending of its own there.
+std::string event_id_in(const std::string& message_id) {
+  if (message_id.size() > uuid_bytes && message_id.compare(uuid_bytes, 2, "-r") == 0 &&
+      EventId::parse(message_id.substr(0, uuid_bytes)))
+    return message_id.substr(0, uuid_bytes);
+  return message_id;
+}
+
+Incoming read_message(const Frame& frame, const Place& place) {
+  Incoming incoming{.timestamp = place.stored,
+                    .headers = read_headers(frame.headers),
+                    .body = std::string(frame.data),
+                    .address = std::string(frame.subject),
+                    .deliveries = place.deliveries};
+  for (const Header& header : incoming.headers) {
+    if (same_letters(header.name, "Nats-Msg-Id")) incoming.id = event_id_in(header.value);
+    if (same_letters(header.name, "content-type")) incoming.content_type = header.value;
+  }
+  return incoming;
+}
+
+}  // namespace
+
+NatsLink::NatsLink(const NatsSourceOptions& options, const NatsServers& servers, const net::Host& server,
+                   bool may_create, const net::Patience& patience, Steady deadline)
+    : options_(options),
+      heartbeat_(servers.heartbeat),
+      connection_(servers, server, patience, deadline),
+      inbox_(connection_.subscribe("pull", [this](const Frame& frame) { hear(frame); })),
+      ask_subject_(
+          api_subject(options.domain, fmt::format("CONSUMER.MSG.NEXT.{}.{}", options.stream, options.durable))) {
+  ack_wait_ = find_or_create(connection_, options, may_create, deadline).ack_wait;
+  keeps_rejected_ = options.reject || keeps_terminated(connection_, options, deadline);
+  connection_.take_violations();  // Whoever may not look at the stream does without.
+}
+
+// --- Messages
+
+void NatsLink::hear(const Frame& frame) {
+  if (frame.status != 0) return hear_status(frame);
+  const auto place = read_place(frame.reply_to);
+  if (!place || !come_) return;
+  if (asked_for_ > 0) --asked_for_;
+  Incoming incoming = read_message(frame, *place);
+  incoming.ticket = ++last_number_;
+  open_[last_number_] = frame.reply_to;
+  come_->push_back(std::move(incoming));
+}
+
+// What was asked for is over, for this reason or that.
+void NatsLink::hear_status(const Frame& frame) {
+  if (frame.status == status_no_responders)
+    throw Error(Remedy::retry, fmt::format("nobody hands out messages of consumer '{}' of stream '{}': it was deleted, "
+                                           "or JetStream is away",
+                                           options_.durable, options_.stream));
+  if (frame.status < status_no_messages) return;  // A sign of life.
+  asked_for_ = 0;
+  if (frame.status == status_conflict) ask_at_ = std::chrono::steady_clock::now() + ask_again_in;
+}
+
+void NatsLink::settle(std::uint64_t number, std::string_view how) {
+  const auto at = open_.find(number);
+  if (at == open_.end()) return;
+  connection_.publish(at->second, "", how);
+  open_.erase(at);
+}
+
+void NatsLink::accept(std::uint64_t number) {
+  settle(number, "+ACK");
+}
+
+void NatsLink::reject(std::uint64_t number, const std::string& reason) {
+  // An older server would not know what is meant.
+  if (!connection_.is_at_least(2, 11)) return settle(number, "+TERM");
+  std::string text = reason.substr(0, reason_bytes_max);
+  while (!text.empty() && !is_text(text)) text.pop_back();
+  settle(number, "+TERM " + text);
+}
+
+// --- Work
+
+void NatsLink::work(std::vector<Incoming>& come, Steady now) {
+  come_ = &come;
+  show_progress(now);
+  ask_for_more(now);
+  bool more = true;
+  while (more) more = connection_.move({});
+  come_ = nullptr;
+  if (auto refused = connection_.take_violations(); !refused.empty())
+    throw Error(Remedy::retry, fmt::format("{}: {}", connection_.where(), refused.front()));
+  attend(now);
+}
+
+void NatsLink::ask_for_more(Steady now) {
+  if (now >= asked_until_ + ask_grace) asked_for_ = 0;
+  if (asked_for_ > 0 || now < ask_at_ || open_.size() >= options_.prefetch) return;
+  asked_for_ = options_.prefetch - open_.size();
+  asked_until_ = now + ask_for;
+  connection_.publish(
+      ask_subject_, inbox_,
+      fmt::format(R"({{"batch":{},"expires":{}}})", asked_for_, std::chrono::nanoseconds(ask_for).count()));
+}
+
+void NatsLink::show_progress(Steady now) {
+  if (now < progress_at_) return;
+  for (const auto& [number, subject] : open_) connection_.publish(subject, "", "+WPI");
+  progress_at_ = now + std::chrono::duration_cast<Steady::duration>(ack_wait_ / progress_per_wait);
+}
+
+void NatsLink::attend(Steady now) {
+  if (connection_.is_lame())
+    throw Error(Remedy::retry, fmt::format("{}: the server is about to stop", connection_.where()));
+  if (now - connection_.heard() < heartbeat_) {
+    pinged_ = {};
+  } else if (pinged_ == Steady()) {
+    connection_.ping();
+    pinged_ = now;
+  } else if (now - pinged_ >= heartbeat_) {
+    throw Error(Remedy::retry,
+                fmt::format("{}: no sign of life for {} ms", connection_.where(), 2 * heartbeat_.count()));
+  }
+}
+
+Steady NatsLink::work_at() const {
+  Steady at = pinged_ == Steady() ? connection_.heard() + heartbeat_ : pinged_ + heartbeat_;
+  if (!open_.empty()) at = std::min(at, progress_at_);
+  if (open_.size() >= options_.prefetch) return at;
+  return std::min(at, asked_for_ > 0 ? asked_until_ + ask_grace : ask_at_);
+}
+
+void NatsLink::close(Steady deadline) noexcept try {
+  std::vector<Incoming> late;
+  come_ = &late;
+  connection_.unsubscribe();
+  give_back();
+  connection_.finish(deadline);
+  if (open_.empty()) return;
+  give_back();  // What was on its way.
+  connection_.finish(deadline);
+} catch (const std::exception&) {
+  return;  // What was not said comes again after ack_wait.
+}
+
+// In their order, so that whoever is next gets them in it.
+void NatsLink::give_back() {
+  while (!open_.empty()) settle(open_.begin()->first, "-NAK");
+}
+
+}  // namespace waybill::nats
