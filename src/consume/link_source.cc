@@ -137,8 +137,9 @@ void LinkSource::connect() {
   for (std::size_t i = 0; i < options_.hosts && !link_ && !stopping_; ++i) {
     try {
       link_ = open_(host_, patience_, now() + options_.connect_timeout);
-    } catch (const Error& error) {
-      refused = refused || error.remedy() == Remedy::fix_config;
+    } catch (const std::exception& error) {
+      const auto* ours = dynamic_cast<const Error*>(&error);
+      refused = refused || (ours && ours->remedy() == Remedy::fix_config);
       troubles += troubles.empty() ? "" : "; ";
       troubles += error.what();
       host_ = (host_ + 1) % options_.hosts;
@@ -180,8 +181,7 @@ void LinkSource::turn() try {
   link_->work(come_, now());
   hand_over();
   waker_.wait(link_->work_at(), link_->fd(), link_->waits_for_room());
-} catch (const Error& error) {
-  hand_over();
+} catch (const std::exception& error) {
   lost(error.what());
 }
 
@@ -210,12 +210,12 @@ void LinkSource::hand_over() {
     std::move(come_.begin(), come_.end(), std::back_inserter(received_.messages));
   }
   come_.clear();
-  failures_ = 0;
   changed_.notify_all();
 }
 
 void LinkSource::lost(const std::string& reason) {
   link_.reset();
+  come_.clear();
   away_ = true;
   host_ = (host_ + 1) % options_.hosts;
   {

@@ -28,15 +28,15 @@ class NatsUnderTest final : public SinkUnderTest {
   ~NatsUnderTest() override { reader_.remove(stream); }
 
   std::unique_ptr<Sink> make() override {
-    return nats_sink({.servers = {{.name = "127.0.0.1", .port = proxy_.port()}},
-                      .login = {.user = "suite", .password = password},
-                      .stream = {.name = stream},
-                      .subject = Address("{topic}", addresses::subject),
-                      .encode = encoder({.envelope = Envelope::raw}, bindings::nats),
-                      .connect_timeout = 1s,
-                      .ack_timeout = 2s,
-                      .heartbeat = 500ms},
-                     {});
+    NatsOptions options;
+    options.servers = {{.name = "127.0.0.1", .port = proxy_.port()}};
+    options.login = {.user = "suite", .password = password};
+    options.stream.name = stream;
+    options.encode = encoder({.envelope = Envelope::raw}, bindings::nats);
+    options.connect_timeout = 1s;
+    options.ack_timeout = 2s;
+    options.heartbeat = 500ms;
+    return nats_sink(std::move(options), {});
   }
 
   std::vector<Arrival> arrivals() override {

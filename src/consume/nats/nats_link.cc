@@ -24,7 +24,7 @@ constexpr int progress_per_wait = 3;
 constexpr std::size_t uuid_bytes = 36;
 constexpr std::size_t reason_bytes_max = 200;
 
-enum Status { status_no_messages = 404, status_timeout = 408, status_conflict = 409, status_no_responders = 503 };
+enum Status { status_alive = 100, status_no_messages = 404, status_timeout = 408, status_no_responders = 503 };
 
 // The id of an event that was sent again by a person has an ending of its own there.
 std::string event_id_in(const std::string& message_id) {
@@ -81,9 +81,14 @@ void NatsLink::hear_status(const Frame& frame) {
     throw Error(Remedy::retry, fmt::format("nobody hands out messages of consumer '{}' of stream '{}': it was deleted, "
                                            "or JetStream is away",
                                            options_.durable, options_.stream));
-  if (frame.status < status_no_messages) return;  // A sign of life.
+  if (frame.status == status_alive) return;
   asked_for_ = 0;
-  if (frame.status == status_conflict) ask_at_ = std::chrono::steady_clock::now() + ask_again_in;
+  if (frame.status == status_no_messages || frame.status == status_timeout) return;
+  const bool may_pass = frame.status_text == "Leadership Change" || frame.status_text == "Batch Completed";
+  if (!may_pass)
+    throw Error(Remedy::retry, fmt::format("no messages are handed out by consumer '{}' of stream '{}': {} ({})",
+                                           options_.durable, options_.stream, frame.status_text, frame.status));
+  ask_at_ = std::chrono::steady_clock::now() + ask_again_in;
 }
 
 void NatsLink::settle(std::uint64_t number, std::string_view how) {
