@@ -19,7 +19,7 @@ using namespace std::chrono_literals;
 
 constexpr auto ask_for = 10s;         // So long the server remembers what was asked for.
 constexpr auto ask_grace = 2s;        // After so much longer it has not told us that it does no more.
-constexpr auto ask_again_in = 100ms;  // After something went wrong with it.
+constexpr auto ask_again_in = 300ms;  // After something went wrong with it.
 constexpr int progress_per_wait = 3;
 constexpr std::size_t uuid_bytes = 36;
 constexpr std::size_t reason_bytes_max = 200;
@@ -84,7 +84,8 @@ void NatsLink::hear_status(const Frame& frame) {
   if (frame.status == status_alive) return;
   asked_for_ = 0;
   if (frame.status == status_no_messages || frame.status == status_timeout) return;
-  const bool may_pass = frame.status_text == "Leadership Change" || frame.status_text == "Batch Completed";
+  const bool may_pass = frame.status_text == "Leadership Change" || frame.status_text == "Batch Completed" ||
+                        frame.status_text == "Exceeded MaxWaiting";
   if (!may_pass)
     throw Error(Remedy::retry, fmt::format("no messages are handed out by consumer '{}' of stream '{}': {} ({})",
                                            options_.durable, options_.stream, frame.status_text, frame.status));
