@@ -64,9 +64,18 @@ Time time_of(const std::string& text, std::string_view name) {
 
 // --- JSON
 
-Members members_of(std::string_view json, std::string_view what) {
-  if (!is_json_object(json)) refuse(fmt::format("{} is not a JSON object", what));
+// Nothing if it is no object, or one of its names spells half a character.
+std::optional<Members> try_members(std::string_view json) try {
+  if (!is_json_object(json)) return std::nullopt;
   return json_members(json);
+} catch (const Error&) {
+  return std::nullopt;
+}
+
+Members members_of(std::string_view json) {
+  auto members = try_members(json);
+  if (!members) refuse("its body is not a JSON object");
+  return std::move(*members);
 }
 
 const std::string_view* find(const Members& members, std::string_view name) {
@@ -154,7 +163,7 @@ void read_cloudevents_binary(Delivery& delivery, Incoming& incoming, std::string
 }
 
 void read_cloudevents_structured(Delivery& delivery, const Incoming& incoming) {
-  const Members members = members_of(incoming.body, "its body");
+  const Members members = members_of(incoming.body);
   const auto attribute = [&](std::string_view name) { return text_of(members, name); };
   if (!attribute("specversion")) refuse("its body is no CloudEvent");
   delivery.content_type = attribute("datacontenttype").value_or("application/json");
@@ -188,7 +197,7 @@ void read_waybill(Delivery& delivery, const Members& members) {
 
 void read_masstransit(Delivery& delivery, const Incoming& incoming) {
   RecordedEvent& event = delivery.event;
-  const Members members = members_of(incoming.body, "its body");
+  const Members members = members_of(incoming.body);
   const auto* message = find(members, "message");
   if (!message) refuse("its body is no MassTransit message");
   event.payload = *message;
@@ -204,10 +213,10 @@ void read_masstransit(Delivery& delivery, const Incoming& incoming) {
   }
   event.topic = delivery.address;
   const auto* headers = find(members, "headers");
-  if (!headers || !headers->starts_with('{')) return;
-  const Members own = json_members(*headers);
-  take_schema(event, text_of(own, "waybill-schema-id"), text_of(own, "waybill-schema-version"));
-  if (const auto* metadata = find(own, "waybill-metadata")) event.metadata = *metadata;
+  const auto own = headers ? try_members(*headers) : std::nullopt;
+  if (!own) return;
+  take_schema(event, text_of(*own, "waybill-schema-id"), text_of(*own, "waybill-schema-version"));
+  if (const auto* metadata = find(*own, "waybill-metadata")) event.metadata = *metadata;
 }
 
 void read_raw(Delivery& delivery, Incoming& incoming) {
@@ -233,11 +242,10 @@ void read_envelope(Delivery& delivery, Incoming& incoming, MessageForm form) {
     delivery.event.payload_is_json = is_json_type(delivery.content_type) && is_json(delivery.event.payload);
     return;
   }
-  if (form == MessageForm::waybill) return read_waybill(delivery, members_of(incoming.body, "its body"));
-  if (form == MessageForm::automatic && is_json_object(incoming.body)) {
-    const Members members = json_members(incoming.body);
-    if (is_waybill(members)) return read_waybill(delivery, members);
-  }
+  if (form == MessageForm::waybill) return read_waybill(delivery, members_of(incoming.body));
+  if (form == MessageForm::automatic)
+    if (const auto members = try_members(incoming.body); members && is_waybill(*members))
+      return read_waybill(delivery, *members);
   read_raw(delivery, incoming);
 }
 

@@ -170,6 +170,8 @@ TEST(DecodeForeignTest, AJsonObjectOfOnesOwnIsRaw) {
   EXPECT_EQ("m-1", delivery.id);
   EXPECT_EQ(EventId{}, delivery.event.id);
   EXPECT_EQ(R"({"id":"x"})", delivery.event.payload);
+  const std::string half = R"({"\uD800":1})";
+  EXPECT_EQ(half, arrived({.id = "m-2", .body = half}).event.payload);
 }
 
 TEST(DecodeForeignTest, RawIsRawIfOneSaysSo) {
@@ -204,6 +206,7 @@ TEST(DecodeForeignTest, WhatCannotBeReadIsRefusedWithoutAWordOfIt) {
   };
   EXPECT_THAT(structured("secret"), HasSubstr("not a JSON object"));
   EXPECT_THAT(structured("{}"), HasSubstr("no CloudEvent"));
+  EXPECT_THAT(structured(R"({"\uD800":1})"), HasSubstr("not a JSON object"));
   EXPECT_THAT(structured(R"({"specversion":"1.0","id":"1","type":"t","time":"secret"})"), HasSubstr("no time"));
   EXPECT_THAT(structured(R"({"specversion":"1.0","id":"1","type":"t","data_base64":"*"})"), HasSubstr("no base64"));
   EXPECT_THAT(structured(R"({"specversion":"1.0","id":"1","type":"t","metadata":"secret"})"), HasSubstr("metadata"));

@@ -170,9 +170,9 @@ TEST_P(ConsumeSuite, Row84_WhateverIsKilledEachEffectIsThereOnce) {
   constexpr int messages = 60;
   constexpr int kills = 3;
   publish(messages);
+  const TmpFolder folder;
   for (int i = 0; i <= kills; ++i) {
-    ChildProcess child({WAYBILL_KILLED_CONSUMER, url, std::to_string(broker().port()), queue_},
-                       testing::TempDir() + "killed-consumer-" + queue_ + ".log");
+    ChildProcess child({WAYBILL_KILLED_CONSUMER, url, std::to_string(broker().port()), queue_}, folder.path() + "/log");
     const auto wanted = i < kills ? (i + 1) * messages / (kills + 1) : messages;
     EXPECT_TRUE(eventually([&] { return count("effect") >= wanted; })) << "after " << i << " kills";
     if (i == kills) {
@@ -223,6 +223,7 @@ TEST_P(ConsumeSuite, WhileTheStoreIsAwayNothingIsSentBack) {
 }
 
 TEST_P(ConsumeSuite, ABrokerThatIsStartedAnewIsFoundAgain) {
+  if (sqlite()) return;  // It is not about the database, and takes its time.
   start(take_effect);
   publish(2);
   ASSERT_TRUE(eventually([&] { return counts().handled == 2; })) << logged();
@@ -250,9 +251,9 @@ TEST_P(ConsumeSuite, TheOrderOfAKeyIsKept) {
         const int call = ++calls[delivery.event.payload];
         const bool fails = delivery.event.payload.find('3') != std::string::npos;
         if (fails && call == 1) throw std::runtime_error("not yet");
-        if (calls.size() % 12 == 0 && call == 1) proxy.reset();
         take_effect(line, delivery);
         order.push_back(delivery.event.payload);
+        if (order.size() == 10 || order.size() == 25) proxy.reset();
       },
       // One at a time where that is what keeps the order; see the sources' headers.
       {.ports = {proxy.port()}, .prefetch = static_cast<std::uint16_t>(WAYBILL_ORDERED_PREFETCH), .ack_wait = 1s});
