@@ -6,42 +6,38 @@
 
 namespace waybill::consume {
 
-template <typename Queue, typename Visit>
-void Backlog::each_head(Queue& queue, const Visit& visit) {
+std::size_t Backlog::first() const {
+  std::size_t found = size();
   std::set<std::optional<std::string>> before;
-  for (auto& waiting : queue) {
+  for (std::size_t i = 0; i < size(); ++i) {
+    const Waiting& waiting = waiting_[i];
     const auto& key = waiting.delivery.key;
     const bool has_order = !key || !key->empty();
     if (has_order && before.contains(key)) continue;
-    if (visit(waiting)) return;
+    if (found == size() || waiting.due < waiting_[found].due) found = i;
+    if (waiting.tries == 0) break;  // Those behind it came later, and are due later.
     if (has_order) before.insert(key);
   }
+  return found;
 }
 
-void Backlog::add(Waiting waiting) {
+void Backlog::add(Waiting waiting, Steady now) {
   if (const auto known = failures_.find(waiting.delivery.id); known != failures_.end()) {
     waiting.failures = known->second;
     failures_.erase(known);
   }
+  waiting.due = now;
   waiting_.push_back(std::move(waiting));
 }
 
 Waiting* Backlog::next(Steady now) {
-  Waiting* found = nullptr;
-  each_head(waiting_, [&](Waiting& waiting) {
-    if (waiting.due <= now) found = &waiting;
-    return found != nullptr;
-  });
-  return found;
+  const std::size_t found = first();
+  return found < size() && waiting_[found].due <= now ? &waiting_[found] : nullptr;
 }
 
 Steady Backlog::due() const {
-  Steady first = Steady::max();
-  each_head(waiting_, [&](const Waiting& waiting) {
-    first = std::min(first, waiting.due);
-    return first == Steady();  // Nothing is earlier.
-  });
-  return first;
+  const std::size_t found = first();
+  return found < size() ? waiting_[found].due : Steady::max();
 }
 
 void Backlog::settle(std::uint64_t ticket) {
@@ -59,7 +55,7 @@ void Backlog::forget() {
 
 std::size_t Backlog::retrying() const {
   return static_cast<std::size_t>(
-      std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return waiting.due != Steady(); }));
+      std::count_if(waiting_.begin(), waiting_.end(), [](const Waiting& waiting) { return waiting.tries > 0; }));
 }
 
 }  // namespace waybill::consume

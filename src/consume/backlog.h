@@ -18,7 +18,7 @@ struct Waiting {
   std::string unreadable{};  // Why it cannot be read; empty if it can.
   int tries = 0;             // that failed
   int failures = 0;          // of those, the ones that count
-  Steady due{};              // Not to be tried before.
+  Steady due{};              // Not to be tried before: when it came, or after a failure.
   std::uint64_t others = 0;  // How many had been handled when it last failed.
 };
 
@@ -26,9 +26,11 @@ struct Waiting {
 class Backlog {
  public:
   // One that was forgotten comes again with the failures that it had.
-  void add(Waiting waiting);
+  void add(Waiting waiting, Steady now);
 
-  // The first that is due and has none of its key before it. Valid until the next settle() or forget(), as is none:
+  // Of those that have none of their key before them, the one that has been due for the longest time: so neither those
+  // that fail keep others from their turn, nor the other way round. None if none is due. Valid until the next call of
+  // another kind.
   Waiting* next(Steady now);
   // When next() will have one; max() if it never will.
   Steady due() const;
@@ -41,9 +43,8 @@ class Backlog {
   std::size_t retrying() const;
 
  private:
-  // Calls visit(waiting) for each that has none of its key before it, until it says true.
-  template <typename Queue, typename Visit>
-  static void each_head(Queue& queue, const Visit& visit);
+  // Where the one is whose turn is next, due or not; size() if there is none.
+  std::size_t first() const;
 
   std::deque<Waiting> waiting_;
   std::map<std::string, int, std::less<>> failures_;  // Of those that were forgotten last.

@@ -10,7 +10,7 @@ using namespace std::chrono_literals;
 class BacklogTest : public testing::Test {
  protected:
   void come(std::uint64_t ticket, std::optional<std::string> key) {
-    backlog_.add({.ticket = ticket, .delivery = {.id = "m-" + std::to_string(ticket), .key = std::move(key)}});
+    backlog_.add({.ticket = ticket, .delivery = {.id = "m-" + std::to_string(ticket), .key = std::move(key)}}, now_);
   }
   // Whose turn it is; 0: nobody's.
   std::uint64_t turn() {
@@ -20,6 +20,7 @@ class BacklogTest : public testing::Test {
   void fail(std::chrono::milliseconds delay) {
     Waiting* next = backlog_.next(now_);
     ++next->failures;
+    ++next->tries;
     next->due = now_ + delay;
   }
 
@@ -70,6 +71,23 @@ TEST_F(BacklogTest, WhatHasNoKeyWaitsForNobody) {
   come(2, "");
   fail(1s);
   EXPECT_EQ(2U, turn());
+}
+
+TEST_F(BacklogTest, NeitherWhatFailsNorWhatComesKeepsTheOtherFromItsTurn) {
+  come(1, "a");
+  fail(1ms);
+  now_ += 2ms;
+  come(2, "b");
+  come(3, "b");
+  EXPECT_EQ(1U, turn()) << "due before the others came";
+  fail(1ms);
+  now_ += 2ms;
+  EXPECT_EQ(2U, turn()) << "now they were here before it is due again";
+  backlog_.settle(2);
+  EXPECT_EQ(3U, turn());
+  backlog_.settle(3);
+  come(4, "b");
+  EXPECT_EQ(1U, turn());
 }
 
 TEST_F(BacklogTest, WhatComesAgainHasFailedAsOftenAsBefore) {

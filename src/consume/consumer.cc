@@ -119,7 +119,7 @@ class Consumer::Work {
         waiting.delivery = consume::outside_of(incoming);
         waiting.unreadable = rejection.what();
       }
-      backlog_.add(std::move(waiting));
+      backlog_.add(std::move(waiting), now());
     }
   }
 
