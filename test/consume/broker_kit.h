@@ -39,6 +39,9 @@ class BrokerKit {
   // How many messages nobody has settled, none of them with a consumer; and how many were rejected.
   virtual std::uint64_t unsettled(const std::string& queue) = 0;
   virtual std::uint64_t dead(const std::string& queue) = 0;
+  // Is what is given back handed out again at once? nats-server before 2.10 keeps the first of it until ack_wait is
+  // over.
+  virtual bool hands_out_again_at_once() const = 0;
 };
 // One for the whole binary.
 BrokerKit& broker();

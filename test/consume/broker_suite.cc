@@ -300,23 +300,28 @@ TEST_P(ConsumeSuite, ASlowHandlerIsNotDisturbed) {
   stop();
 }
 
-TEST_P(ConsumeSuite, WhoeverStopsLeavesTheRestToTheNextAtOnce) {
+TEST_P(ConsumeSuite, WhoeverStopsLeavesTheRestToTheNext) {
   publish(10);
   std::atomic<bool> begun{false};
-  start([&](Connection& line, const Delivery& delivery) {
-    begun = true;
-    while (!stop_.stop_requested()) std::this_thread::sleep_for(1ms);
-    take_effect(line, delivery);
-  });
+  const SourceWanted wanted{.ack_wait = broker().hands_out_again_at_once() ? 30s : 2s};
+  start(
+      [&](Connection& line, const Delivery& delivery) {
+        begun = true;
+        while (!stop_.stop_requested()) std::this_thread::sleep_for(1ms);
+        take_effect(line, delivery);
+      },
+      wanted);
   ASSERT_TRUE(eventually([&] { return begun.load(); }));
   stop();
   EXPECT_EQ(1, count("effect")) << "the one at hand was finished";
-  const Steady started = std::chrono::steady_clock::now();
-  start(take_effect, {.ack_wait = 30s});
+  start(take_effect, wanted);
   ASSERT_TRUE(eventually([&] { return counts().handled == 9; })) << logged();
-  EXPECT_LT(std::chrono::steady_clock::now() - started, 25s);
-  EXPECT_EQ(0U, counts().duplicates) << "and acknowledged";
+  if (broker().hands_out_again_at_once()) {
+    EXPECT_EQ(0U, counts().duplicates) << "and acknowledged";
+  }
   stop();
+  EXPECT_EQ(10, count("effect"));
+  EXPECT_EQ(0U, broker().unsettled(queue_));
 }
 
 TEST_P(ConsumeSuite, AnotherHostIsTriedIfOneIsAway) {

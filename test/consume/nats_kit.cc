@@ -82,6 +82,7 @@ class NatsKit final : public BrokerKit {
   }
   // What was terminated stays in the stream, as everything does: it is only settled.
   std::uint64_t dead(const std::string& queue) override { return unsettled(queue) == 0 ? 1 : 0; }
+  bool hands_out_again_at_once() const override { return false; }
 
  private:
   TmpNats server_;

@@ -40,6 +40,7 @@ class RabbitmqKit final : public BrokerKit {
     return static_cast<std::uint64_t>(RabbitmqClient(port()).count(queue));
   }
   std::uint64_t dead(const std::string& queue) override { return unsettled(queue + ".dead"); }
+  bool hands_out_again_at_once() const override { return true; }
 
  private:
   TmpRabbitmq server_;

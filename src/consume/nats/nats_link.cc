@@ -165,11 +165,10 @@ Steady NatsLink::work_at() const {
 void NatsLink::close(Steady deadline) noexcept try {
   std::vector<Incoming> late;
   come_ = &late;
+  // What is given back must not be handed out to what we have asked for before.
   connection_.unsubscribe();
-  give_back();
   connection_.finish(deadline);
-  if (open_.empty()) return;
-  give_back();  // What was on its way.
+  give_back();
   connection_.finish(deadline);
 } catch (const std::exception&) {
   return;  // What was not said comes again after ack_wait.
