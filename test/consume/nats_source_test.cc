@@ -2,6 +2,8 @@
 
 #include "waybill/nats_source.h"
 
+#include <thread>
+
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -105,6 +107,8 @@ TEST_F(NatsSourceTest, WhatIsRejectedIsKeptOnlyByAStreamWithLimits) {
   EXPECT_TRUE(rejecting->keeps_rejected());
   rejecting->reject(again[0].ticket, "no");
   rejecting->close(system_clock().steady() + 10s);
+  const Steady end = system_clock().steady() + 30s;
+  while (there.count("ORDERS") > 0 && system_clock().steady() < end) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(0U, there.count("ORDERS"));
 }
 

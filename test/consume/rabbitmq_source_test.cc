@@ -30,6 +30,13 @@ class RabbitmqSourceTest : public RabbitmqTest {
       for (Incoming& one : source.receive(end).messages) all.push_back(std::move(one));
     return all;
   }
+  // The broker takes its time.
+  bool eventually_has(const std::string& queue, long messages) {
+    const Steady end = std::chrono::steady_clock::now() + patience;
+    while (client_.count(queue) != messages && std::chrono::steady_clock::now() < end)
+      std::this_thread::sleep_for(10ms);
+    return client_.count(queue) == messages;
+  }
   static void close(MessageSource& source) { source.close(std::chrono::steady_clock::now() + patience); }
 };
 
@@ -48,7 +55,8 @@ TEST_F(RabbitmqSourceTest, ADeclaredQueueKeepsWhatIsRejected) {
   source->reject(come[0].ticket, "no");
   source->accept(come[1].ticket);
   close(*source);
-  EXPECT_EQ(0, client_.count(declaring.queue));
+  EXPECT_TRUE(eventually_has(declaring.queue, 0));
+  EXPECT_TRUE(eventually_has(declaring.queue + ".dead", 1));
   const auto dead = client_.drain(declaring.queue + ".dead");
   ASSERT_EQ(1U, dead.size());
   EXPECT_EQ("1", dead[0].body);
@@ -61,7 +69,7 @@ TEST_F(RabbitmqSourceTest, WhereNobodySaysSoRejectedMessagesCountAsLost) {
   EXPECT_EQ(1U, receive(*source, 1).size());
   EXPECT_FALSE(source->keeps_rejected());
   close(*source);
-  EXPECT_EQ(1, client_.count(queue_)) << "it was given back";
+  EXPECT_TRUE(eventually_has(queue_, 1)) << "it was given back";
 }
 
 TEST_F(RabbitmqSourceTest, MoreThanThePrefetchIsNotHandedOut) {
