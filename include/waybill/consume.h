@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/database.h"
 #include "waybill/domain_event.h"
 #include "waybill/error.h"
@@ -31,7 +32,7 @@
 //                              waybill::rabbitmq_source({.url = "amqp://stock@broker", .queue = "stock"}, log),
 //                              waybill::by_type(handlers), log);
 //   consumer.run(stop);  // in a thread of its own
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // A message as a broker brought it, out of its envelope.
 struct Delivery {

@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/consume.h"
 #include "waybill/log.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // A durable pull consumer of a stream in NATS JetStream. Messages are acknowledged one by one; while they are here the
 // server is told that they are being worked on.

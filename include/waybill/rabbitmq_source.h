@@ -6,10 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "waybill/api.h"
 #include "waybill/consume.h"
 #include "waybill/log.h"
 
-namespace waybill {
+namespace WAYBILL_API waybill {
 
 // What is made on the broker, if it is not there, at every connection.
 struct RabbitmqQueueDeclare {
