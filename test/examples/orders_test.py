@@ -13,6 +13,7 @@ import time
 import unittest
 
 from processes import Postgres, free_port
+from walk import SOURCE, Walk
 
 EXAMPLE = os.environ["WAYBILL_EXAMPLE"]
 
@@ -130,6 +131,12 @@ class OrdersCase:
 class SqliteOrders(OrdersCase, unittest.TestCase):
     def store(self):
         return f"sqlite:{self.folder}/orders.db"
+
+
+    def test_its_page(self):
+        (self.folder / "walk").mkdir()
+        Walk(self, SOURCE / "examples" / "orders" / "README.md", self.folder / "walk", {"PORT": str(free_port())},
+             {"orders": EXAMPLE}).go()
 
 
 class PostgresOrders(OrdersCase, unittest.TestCase):
