@@ -3,11 +3,14 @@
 //   clinic desk PORT     where it is decided: check-in, cashier, consultations, rooms
 //   clinic board PORT    what the waiting room sees
 //
-// DATABASE_URL says where the database is.
+// DATABASE_URL says where the database is, AMQP_URL where the board finds RabbitMQ.
 
 #include <csignal>
 #include <cstdlib>
 #include <iostream>
+
+#include "waybill/consume.h"
+#include "waybill/rabbitmq_source.h"
 
 #include "board.h"
 #include "desk.h"
@@ -42,10 +45,26 @@ void serve(const std::string& url, const char* port, Answer answer) {
   });
 }
 
-void show(const std::string& url, const char* port) {
-  waybill::Projector projector(clinic::waiting_room(), [&] { return waybill::connect(url); });
-  projector.catch_up();
-  const std::jthread following([&] { projector.run(stopping.get_token()); });
+// What goes wrong, on the standard error output.
+void complain(waybill::LogLevel level, std::string_view text, std::span<const waybill::LogField>) {
+  if (level >= waybill::LogLevel::warning) std::cerr << text << '\n';
+}
+
+// The projection is fed by the broker: each message in one transaction with the inbox, and acknowledged after it.
+void show(const std::string& url, const std::string& broker, const char* port) {
+  const waybill::Projection room = clinic::waiting_room();
+  const auto db = waybill::connect(url);
+  waybill::make_tables(*db, room);
+  const waybill::Log log(complain);
+  waybill::Consumer consumer(
+      {.name = "waiting-room"}, *db,
+      waybill::rabbitmq_source({.url = broker, .queue = "waiting-room", .declare = {.on = true, .exchange = "clinic"}},
+                               log),
+      [&](waybill::Connection& same, const waybill::Delivery& delivery) {
+        waybill::handle(same, room, delivery.event);
+      },
+      log);
+  const std::jthread following([&] { consumer.run(stopping.get_token()); });
   serve(url, port, clinic::on_the_board);
 }
 
@@ -54,8 +73,9 @@ void show(const std::string& url, const char* port) {
 int main(int argc, char** argv) {
   const std::string side = argc == 3 ? argv[1] : "";
   const char* url = std::getenv("DATABASE_URL");
-  if ((side != "desk" && side != "board") || url == nullptr) {
-    std::cerr << "clinic desk|board PORT, and DATABASE_URL says where the database is\n";
+  const char* broker = std::getenv("AMQP_URL");
+  if ((side != "desk" && side != "board") || url == nullptr || broker == nullptr) {
+    std::cerr << "clinic desk|board PORT; DATABASE_URL says where the database is, AMQP_URL where RabbitMQ is\n";
     return 2;
   }
   stop_on_signals();
@@ -63,7 +83,7 @@ int main(int argc, char** argv) {
     if (side == "desk") {
       serve(url, argv[2], clinic::at_the_desk);
     } else {
-      show(url, argv[2]);
+      show(url, broker, argv[2]);
     }
     return 0;
   } catch (const std::exception& error) {

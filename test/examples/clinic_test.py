@@ -13,7 +13,7 @@ class Clinic(ExampleCase):
         ports = {name: str(servers.free_port()) for name in ("DESK_PORT", "BOARD_PORT")}
         self.walk("clinic", {"AMQP_URL": broker.url, **ports}, {"clinic": os.environ["WAYBILL_EXAMPLE"]})
 
-        events = [line["event"] for line in backlog(broker.url, "waiting-room", "cloudevents", 23)]
+        events = [line["event"] for line in backlog(broker.url, "audit", "cloudevents", 23)]
         self.assertEqual(list(range(1, 24)), [event["version"] for event in events], "in the stream's order")
         stored = self.query("SELECT version, type FROM waybill.stream_event ORDER BY version")
         self.assertEqual(stored, [f"{event['version']}|{event['type']}" for event in events])
