@@ -5,14 +5,16 @@ include(CMakePackageConfigHelpers)
 option(BUILD_SHARED_LIBS "Install shared libraries, not static ones" ON)
 set(config_folder ${CMAKE_INSTALL_LIBDIR}/cmake/waybill)
 
-# waybill_part(NAME n DESCRIPTION text COMPONENTS … [PARTS …] [FIND code] [LINKS …] [REQUIRES …] [REQUIRES_PRIVATE …])
+# waybill_part(NAME n DESCRIPTION text COMPONENTS … [OFFERS …] [PARTS …] [FIND code] [LINKS …] [REQUIRES …]
+#              [REQUIRES_PRIVATE …])
 #
 # Declares one part, which an application links as waybill::<n>: components, with their public headers; everything else is
-# hidden in it. It builds on PARTS. LINKS are libraries that its headers name; FIND is how CMake finds these. REQUIRES are
+# hidden in it. OFFERS are the names that a shared library offers, if not all of those that headers declare: a component
+# that is in several parts is offered by one of them. It builds on PARTS. LINKS are libraries that its headers name; FIND is how CMake finds these. REQUIRES are
 # their names for pkg-config, REQUIRES_PRIVATE those of what only the part itself needs. A part whose components are not
 # built is left out.
 function(waybill_part)
-  cmake_parse_arguments(P "" "NAME;DESCRIPTION;FIND" "COMPONENTS;PARTS;LINKS;REQUIRES;REQUIRES_PRIVATE" ${ARGN})
+  cmake_parse_arguments(P "" "NAME;DESCRIPTION;FIND" "COMPONENTS;OFFERS;PARTS;LINKS;REQUIRES;REQUIRES_PRIVATE" ${ARGN})
   foreach(component IN LISTS P_COMPONENTS)
     if(NOT TARGET waybill_${component})
       return()
@@ -31,7 +33,7 @@ function(waybill_part)
 
   set(target libwaybill_${P_NAME})
   if(objects)
-    waybill_part_library(${target} ${P_NAME} "${objects}" "${links}")
+    waybill_part_library(${target} ${P_NAME} "${objects}" "${links}" "${P_OFFERS}")
     set(scope PUBLIC)
   else()
     add_library(${target} INTERFACE)
@@ -51,7 +53,7 @@ function(waybill_part)
   set_property(GLOBAL APPEND PROPERTY waybill_parts ${P_NAME})
 endfunction()
 
-function(waybill_part_library target name objects links)
+function(waybill_part_library target name objects links offers)
   add_library(${target} ${objects})
   target_link_libraries(${target} PRIVATE ${links})
   if(name STREQUAL "core")
@@ -63,8 +65,24 @@ function(waybill_part_library target name objects links)
   set_target_properties(${target} PROPERTIES OUTPUT_NAME ${file} LINKER_LANGUAGE CXX VERSION ${PROJECT_VERSION}
     SOVERSION ${PROJECT_VERSION_MAJOR}.${PROJECT_VERSION_MINOR})
   if(BUILD_SHARED_LIBS)
-    target_link_options(${target} PRIVATE -Wl,-z,defs,-z,relro,-z,now,-z,noexecstack)
+    waybill_part_symbols(script ${name} "${offers}")
+    target_link_options(${target} PRIVATE -Wl,-z,defs,-z,relro,-z,now,-z,noexecstack -Wl,--version-script=${script})
+    set_target_properties(${target} PROPERTIES LINK_DEPENDS ${script})
   endif()
+endfunction()
+
+# For the linker. What the compiler has hidden stays hidden; but it hides no instance of std's templates.
+function(waybill_part_symbols result name offers)
+  set(script ${CMAKE_BINARY_DIR}/install/${name}.symbols)
+  if(NOT offers)
+    set(offers "?")
+  endif()
+  set(patterns)
+  foreach(offer IN LISTS offers)
+    string(APPEND patterns "    waybill::${offer}*; typeinfo*for?waybill::${offer}*; vtable?for?waybill::${offer}*;\n")
+  endforeach()
+  file(CONFIGURE OUTPUT ${script} CONTENT "{\n  global: extern \"C++\" {\n${patterns}  };\n  local: *;\n};\n" @ONLY)
+  set(${result} ${script} PARENT_SCOPE)
 endfunction()
 
 # How the part is found: what it builds on, then what its headers name, then itself.
@@ -111,6 +129,25 @@ endif()
 waybill_part(NAME core DESCRIPTION "A transactional outbox: enqueue, event store, unit of work, relay"
   COMPONENTS base model database enqueue store_postgres store_sqlite store_memory sink_call service relay
   FIND "${core_find}" REQUIRES_PRIVATE libpq sqlite3 libcrypto fmt)
+# Consumers need parts of the core that it hides: they have these once more.
+set(consume_components base model config message net consume)
+set(consume_offers Consumer MessageSource)
+set(consume_find "${core_find}")
+set(consume_requires libssl libcrypto fmt)
+if(TARGET waybill_consume_nats)
+  list(APPEND consume_components broker_nats consume_nats)
+  list(APPEND consume_offers nats_source)
+endif()
+if(TARGET waybill_consume_rabbitmq)
+  list(APPEND consume_components broker_rabbitmq consume_rabbitmq)
+  list(APPEND consume_offers rabbitmq_source)
+  list(APPEND consume_requires librabbitmq)
+  if(NOT BUILD_SHARED_LIBS)
+    string(APPEND consume_find "\nfind_dependency(PkgConfig)\npkg_check_modules(RABBITMQ REQUIRED IMPORTED_TARGET librabbitmq)")
+  endif()
+endif()
+waybill_part(NAME consume DESCRIPTION "Consumers for waybill's inbox" COMPONENTS ${consume_components}
+  OFFERS ${consume_offers} PARTS core FIND "${consume_find}" REQUIRES_PRIVATE ${consume_requires})
 waybill_part(NAME pqxx DESCRIPTION "libpqxx's connections for waybill" COMPONENTS pqxx PARTS core
   FIND "find_dependency(PkgConfig)\npkg_check_modules(PQXX REQUIRED IMPORTED_TARGET libpqxx)"
   LINKS PkgConfig::PQXX REQUIRES libpqxx)

@@ -56,6 +56,7 @@ class InstallTest(unittest.TestCase):
         self.used(build / "consumer")
         if "gmock" in PARTS:
             run(build / "consumer_test", env=self.environment())
+        self.assertEqual("no broker\n", run(build / "queue_consumer", build / "queue.db", env=self.environment()))
         if "pqxx" in PARTS:
             self.assertEqual("no server\n", run(build / "pqxx_consumer", env=self.environment()))
 
@@ -86,6 +87,7 @@ class InstallTest(unittest.TestCase):
         if not self.shared:
             self.skipTest("static libraries")
         declared = set(re.findall(r"\w+", "".join(p.read_text() for p in HEADERS.glob("*.h"))))
+        offered = {}
         for library in self.shared:
             symbols = run("nm", "-DC", "--defined-only", library).splitlines()
             ours = 0
@@ -96,6 +98,7 @@ class InstallTest(unittest.TestCase):
                 ours += bool(names)
                 if kind in "TDBR":
                     self.assertTrue(names, f"{library.name} offers {name}")
+                    self.assertIs(offered.setdefault(name, library), library, f"{name} is offered twice")
                 self.assertNotRegex(name, r"^(fmt|nlohmann)::|(for|to) (fmt|nlohmann)::")
             self.assertGreater(ours, 0)
             version = run("objdump", "-p", library)
