@@ -48,7 +48,7 @@ class Projector {
 
   // Makes the tables if they are not there, then handles what is there now. Returns how many events that was. A handler
   // that throws: nothing of that batch (at most 500) is written, and an Error names the event; what was thrown is
-  // nested in it.
+  // nested in it. Of what is no Error its text has the type alone: what that says may quote a payload.
   std::int64_t catch_up();
   // The same until it is stopped. In between it looks for news 50 ms after there was some, and less and less often,
   // down to once a second, while there is none: one statement each time. What fails is logged, and tried again, later
@@ -81,7 +81,8 @@ std::string prometheus_text(std::span<const ProjectionProgress> projections);
 // For a projection that is fed not by a Projector but with events from elsewhere, such as a broker's that an Inbox lets
 // through once. Makes the tables if they are not there.
 void make_tables(Connection& connection, const Projection& projection, const std::string& schema = "waybill");
-// Handles one event in the connection's current transaction. False: it was passed over.
+// Handles one event in the connection's current transaction. False: it was passed over. What a handler throws comes as
+// it is, and UnknownType, too: whoever consumes (waybill/consume.h) tells by it what becomes of the message.
 bool handle(Connection& connection, const Projection& projection, const RecordedEvent& event);
 
 }  // namespace waybill

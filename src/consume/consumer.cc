@@ -1,17 +1,15 @@
 #include <algorithm>
 #include <atomic>
-#include <cstdlib>
 #include <mutex>
 #include <random>
-#include <typeinfo>
 
-#include <cxxabi.h>
 #include <fmt/format.h>
 
 #include "waybill/consume.h"
 #include "waybill/inbox.h"
 
 #include "base/assert.h"
+#include "base/error_text.h"
 #include "consume/backlog.h"
 #include "consume/decode.h"
 
@@ -38,15 +36,6 @@ milliseconds delay_after(int failures, milliseconds first, milliseconds most) {
   const auto full = std::min<std::int64_t>(
       most.count(), first.count() * (std::int64_t{1} << std::clamp(failures - 1, 0, doublings_max)));
   return milliseconds(std::uniform_int_distribution(full / 2, full)(random));
-}
-
-// Of an exception that is not ours nobody knows what its text quotes.
-std::string text_of(const std::exception& failure) {
-  if (dynamic_cast<const Error*>(&failure)) return failure.what();
-  int status = 0;
-  const std::unique_ptr<char, void (*)(void*)> name(
-      abi::__cxa_demangle(typeid(failure).name(), nullptr, nullptr, &status), std::free);
-  return name ? name.get() : typeid(failure).name();
 }
 
 class NoException : public std::exception {
@@ -188,7 +177,7 @@ class Consumer::Work {
     }
     ++counts_.failed;
     ++counts_.rejected;
-    const std::string text = text_of(failure);
+    const std::string text = error_text(failure);
     tell(waiting, failure, text, "a message is given up");
     source_->reject(waiting.ticket, text);
     backlog_.settle(waiting.ticket);
@@ -199,7 +188,7 @@ class Consumer::Work {
     ++counts_.failed;
     ++waiting.tries;
     waiting.due = now() + delay_after(waiting.tries, options_.first_delay, options_.max_delay);
-    tell(waiting, failure, text_of(failure), what);
+    tell(waiting, failure, error_text(failure), what);
   }
 
   void tell(const Waiting& waiting, const std::exception& failure, const std::string& text, std::string_view what) {

@@ -4,6 +4,7 @@
 
 #include "waybill/consume.h"
 #include "waybill/enqueue.h"
+#include "waybill/projection.h"
 
 #include "consume/scripted_source.h"
 #include "service/databases.h"
@@ -177,6 +178,20 @@ TEST_P(ConsumerSuite, AnUnknownTypeIsAFailureUnlessOneIgnoresIt) {
   Consumer tested = consumer(by_type(handlers));
   EXPECT_EQ("h", all(tested));
   EXPECT_EQ("order.paid ", effects());
+}
+
+TEST_P(ConsumerSuite, WhatAProjectionDoesNotKnowOrRejectsIsGivenUpAtOnce) {
+  Projection paid{.name = "paid", .ddl = "CREATE TABLE paid_order (message text)"};
+  paid.handlers.on<Paid>([](const Paid&, const RecordedEvent&, Connection&) { throw Rejection("not for us"); });
+  make_tables(*db, paid);
+  Consumer tested =
+      consumer([&](Connection& line, const Delivery& delivery) { waybill::handle(line, paid, delivery.event); });
+  Incoming unknown = message("m-2");
+  unknown.headers[2].value = "order.sent";
+  script.bring(message("m-1"));
+  script.bring(unknown);
+  EXPECT_EQ("rr", all(tested));
+  EXPECT_THAT(script.rejected, ElementsAre("m-1: not for us", HasSubstr("order.sent")));
 }
 
 TEST_P(ConsumerSuite, WhatCannotBeReadIsGivenUp) {

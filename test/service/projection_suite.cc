@@ -13,6 +13,7 @@ namespace {
 using namespace std::chrono_literals;
 using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::Not;
 
 struct Renamed {
   static constexpr std::string_view type_name = "renamed";
@@ -106,8 +107,9 @@ TEST_P(ProjectionSuite, AHandlerThatThrowsUndoesItsBatchAndIsNamed) {
     one.catch_up();
     ADD_FAILURE() << "it has not thrown";
   } catch (const Error& error) {
-    EXPECT_THAT(error.what(), HasSubstr("(counted, order/o-1 version 4): no such room"));
+    EXPECT_THAT(error.what(), HasSubstr("(counted, order/o-1 version 4): std::invalid_argument"));
     EXPECT_EQ(Remedy::fix_input, error.remedy());
+    EXPECT_THAT(error.what(), Not(HasSubstr("no such room"))) << "it may quote the payload";
     EXPECT_THROW(std::rethrow_if_nested(error), std::invalid_argument);
   }
   EXPECT_EQ("0", tally_value("coalesce(sum(events), 0)", "tally_stream"));
@@ -123,7 +125,7 @@ TEST_P(ProjectionSuite, ARunnerTriesAgainLater) {
   std::atomic<bool> broken = true;
   std::atomic<int> complaints = 0;
   Projector one = projector(tally([&](const RecordedEvent&, Connection&) {
-                              if (broken) throw std::invalid_argument("no such room");
+                              if (broken) throw 7;
                             }),
                             Log([&](LogLevel level, std::string_view, std::span<const LogField>) {
                               if (level == LogLevel::error) ++complaints;
@@ -216,7 +218,7 @@ TEST_P(ProjectionSuite, ARebuildThatFailsChangesNothing) {
   }));
   one.catch_up();
   broken = true;
-  EXPECT_THAT(failure([&] { one.rebuild(); }), HasSubstr("version 500): broken"));
+  EXPECT_THAT(failure([&] { one.rebuild(); }), HasSubstr("version 500): std::runtime_error"));
   broken = false;
   EXPECT_THROW(one.rebuild([](std::int64_t, std::int64_t) { throw std::runtime_error("no more"); }),
                std::runtime_error);

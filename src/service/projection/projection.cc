@@ -9,6 +9,7 @@
 
 #include <fmt/format.h>
 
+#include "base/error_text.h"
 #include "enqueue/schema_name.h"
 #include "model/projection_metrics.h"
 #include "service/projection/tables.h"
@@ -41,9 +42,9 @@ std::unique_ptr<ProjectionTables> tables_of(Dialect dialect, const Projection& p
   return dialect == Dialect::sqlite ? sqlite_projection(projection) : postgres_projection(projection, schema, log);
 }
 
-std::string describe(const Projection& projection, const RecordedEvent& event, const char* what) {
-  return fmt::format("projection '{}': event {} ({}, {}/{} version {}): {}", projection.name, event.id.to_string(),
-                     event.type, event.stream.type, event.stream.id, event.version, what);
+std::string describe(const Projection& projection, const RecordedEvent& event) {
+  return fmt::format("projection '{}': event {} ({}, {}/{} version {})", projection.name, event.id.to_string(),
+                     event.type, event.stream.type, event.stream.id, event.version);
 }
 
 std::vector<ProjectionProgress> read_progress(Connection& connection, const std::string& schema,
@@ -79,16 +80,19 @@ void check_fed(const Projection& projection, bool expected, bool found) {
                                 : "made from the event store; events from elsewhere would come twice"));
 }
 
+void throw_about(const std::string& what, const std::exception& failure) {
+  const std::string text = fmt::format("{}: {}", what, error_text(failure));
+  if (dynamic_cast<const Collision*>(&failure)) std::throw_with_nested(Collision(text));
+  const auto* const error = dynamic_cast<const Error*>(&failure);
+  std::throw_with_nested(Error(error ? error->remedy() : Remedy::fix_input, text));
+}
+
 void handle_all(Connection& connection, const Projection& projection, std::span<const RecordedEvent> events) {
   for (const RecordedEvent& event : events) {
     try {
       projection.handlers.handle(event, connection);
-    } catch (const Collision& collision) {
-      std::throw_with_nested(Collision(describe(projection, event, collision.what())));
-    } catch (const Error& error) {
-      std::throw_with_nested(Error(error.remedy(), describe(projection, event, error.what())));
-    } catch (const std::exception& error) {
-      std::throw_with_nested(Error(Remedy::fix_input, describe(projection, event, error.what())));
+    } catch (const std::exception& failure) {
+      throw_about(describe(projection, event), failure);
     }
   }
 }
@@ -148,12 +152,10 @@ class Projector::State {
         pause = catch_up(stop) > 0 ? pause_least : std::min(pause * 2, pause_most);
         if (std::exchange(failing, {}) > 0ms) log_.info("projection goes on", {{"projection", projection_.name}});
         wait(stop, pause, true);
-      } catch (const std::exception& error) {
-        failing = failing == 0ms ? pause_after_failure : std::min(failing * 2, pause_after_failures);
-        log_.error("projection stands still", {{"projection", projection_.name},
-                                               {"error", error.what()},
-                                               {"again_in", fmt::format("{} s", failing.count() / 1'000)}});
-        wait(stop, failing, false);
+      } catch (const std::exception& failure) {
+        stand_still(stop, failing, error_text(failure));
+      } catch (...) {
+        stand_still(stop, failing, "something that is no exception was thrown");
       }
     }
   }
@@ -189,6 +191,14 @@ class Projector::State {
       made_ = false;
     }
     return *connection_;
+  }
+
+  void stand_still(const std::stop_token& stop, std::chrono::milliseconds& failing, const std::string& why) {
+    failing = failing == 0ms ? pause_after_failure : std::min(failing * 2, pause_after_failures);
+    log_.error(
+        "projection stands still",
+        {{"projection", projection_.name}, {"error", why}, {"again_in", fmt::format("{} s", failing.count() / 1'000)}});
+    wait(stop, failing, false);
   }
 
   void wait(const std::stop_token& stop, std::chrono::milliseconds pause, bool until_woken) {
@@ -261,7 +271,7 @@ bool handle(Connection& connection, const Projection& projection, const Recorded
     throw Error(Remedy::fix_input, "an event is handled in a transaction: that in which its id is written down");
   std::optional<std::string> path;
   if (connection.dialect() == Dialect::postgresql) path = enter_schema(connection, projection.name);
-  handle_all(connection, projection, std::span(&event, 1));
+  projection.handlers.handle(event, connection);
   if (path) connection.run("SELECT pg_catalog.set_config('search_path', $1, true)", *path);
   return true;
 }

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <span>
@@ -46,6 +47,9 @@ std::unique_ptr<ProjectionTables> sqlite_projection(const Projection& projection
 void check_version(const Projection& projection, std::int64_t found);
 // The same if they are fed in another way.
 void check_fed(const Projection& projection, bool expected, bool found);
+
+// Throws what is being handled, nested in an Error about it whose text opens with `what`. A Collision stays one.
+[[noreturn]] void throw_about(const std::string& what, const std::exception& failure);
 
 // Handles them in order; what a handler throws is nested in an Error that names the event.
 void handle_all(Connection& connection, const Projection& projection, std::span<const RecordedEvent> events);
