@@ -280,6 +280,26 @@ TEST_P(ProjectionSuite, EventsFromElsewhereAreHandledInTheirOwnTransaction) {
   EXPECT_EQ(0, projections(*db).at(0).behind);
 }
 
+// Who catches it goes on in the transaction: on the path that he was on.
+TEST_P(ProjectionSuite, AHandlerOfEventsFromElsewhereThatThrowsLeavesTheSearchPath) {
+  if (sqlite()) return;
+  bool by_the_server = false;
+  const Projection fed = tally([&](const RecordedEvent&, Connection& connection) {
+    if (by_the_server) connection.run("SELECT 1 / 0");
+    throw std::invalid_argument("no such room");
+  });
+  make_tables(*db, fed);
+  RecordedEvent event;
+  event.stream = order;
+  event.type = "counted";
+  Transaction transaction(*db);
+  const std::string before = value("SHOW search_path");
+  EXPECT_THROW(handle(*db, fed, event), std::invalid_argument);
+  EXPECT_EQ(before, value("SHOW search_path"));
+  by_the_server = true;
+  EXPECT_THROW(handle(*db, fed, event), Error) << "nothing can be put back now, nor need it";
+}
+
 TEST_P(ProjectionSuite, HowFarItIsCanBeSeen) {
   Projector one = projector(tally());
   EXPECT_THROW(one.progress(), Error);

@@ -47,6 +47,26 @@ std::string describe(const Projection& projection, const RecordedEvent& event) {
                      event.type, event.stream.type, event.stream.id, event.version);
 }
 
+// The schema is first on the search path as long as this lives, whatever is thrown in between.
+class WithinSchema {
+ public:
+  WithinSchema(Connection& connection, const std::string& name)
+      : connection_(connection), before_(enter_schema(connection, name)) {}
+  WithinSchema(const WithinSchema&) = delete;
+  WithinSchema& operator=(const WithinSchema&) = delete;
+  ~WithinSchema() {
+    try {
+      connection_.run("SELECT pg_catalog.set_config('search_path', $1, true)", before_);
+    } catch (const std::exception&) {
+      // The transaction is broken, and the path goes back with it.
+    }
+  }
+
+ private:
+  Connection& connection_;
+  const std::string before_;
+};
+
 std::vector<ProjectionProgress> read_progress(Connection& connection, const std::string& schema,
                                               const std::optional<std::string>& name) {
   const std::string_view text =
@@ -269,10 +289,9 @@ bool handle(Connection& connection, const Projection& projection, const Recorded
     return false;
   if (!connection.in_transaction())
     throw Error(Remedy::fix_input, "an event is handled in a transaction: that in which its id is written down");
-  std::optional<std::string> path;
-  if (connection.dialect() == Dialect::postgresql) path = enter_schema(connection, projection.name);
+  std::optional<WithinSchema> within;
+  if (connection.dialect() == Dialect::postgresql) within.emplace(connection, projection.name);
   projection.handlers.handle(event, connection);
-  if (path) connection.run("SELECT pg_catalog.set_config('search_path', $1, true)", *path);
   return true;
 }
 
