@@ -31,7 +31,7 @@ struct Projection {
   std::string stream_type{};  // Only streams of this type; empty: all.
   std::string tenant{};  // Only streams of this tenant; empty: all, for a user who may see them all (waybill_reader).
   // Raise it whenever ddl or handlers change, and rebuild(): one who knows an older version, or a newer one than the
-  // tables are of, does not touch them.
+  // tables are of, does not touch them; nor does one who knows an older version rebuild them.
   std::int32_t version = 1;
 };
 
@@ -61,8 +61,8 @@ class Projector {
   // up; readers see the old ones until then, and whoever runs the projection goes on with it. `tell(done, of about)`
   // after each batch; what it throws ends the rebuild, as whatever else does, and nothing is changed. Of two rebuilds
   // at once one is refused, Error(retry). Error(fix_config) if something that is not the projection's depends on its
-  // tables, and would go with the old ones: a view, a foreign key. SQLite: in place, in one transaction, which writers
-  // wait for.
+  // tables, and would go with the old ones: a view, a foreign key; if they are of a newer version; and if they are fed
+  // with events from elsewhere. SQLite: in place, in one transaction, which writers wait for.
   void rebuild(const std::function<void(std::int64_t, std::int64_t)>& tell = {});
 
   // Of the live one.
@@ -79,7 +79,8 @@ std::vector<ProjectionProgress> projections(Connection& connection, const std::s
 std::string prometheus_text(std::span<const ProjectionProgress> projections);
 
 // For a projection that is fed not by a Projector but with events from elsewhere, such as a broker's that an Inbox lets
-// through once. Makes the tables if they are not there.
+// through once. Makes the tables if they are not there. Nobody can rebuild them: a new version is another projection,
+// with a name of its own, that is fed from the beginning.
 void make_tables(Connection& connection, const Projection& projection, const std::string& schema = "waybill");
 // Handles one event in the connection's current transaction. False: it was passed over. What a handler throws comes as
 // it is, and UnknownType, too: whoever consumes (waybill/consume.h) tells by it what becomes of the message.

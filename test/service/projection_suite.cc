@@ -243,6 +243,7 @@ TEST_P(ProjectionSuite, ANewVersionIsRebuiltAndTheOldOneKeepsOff) {
   EXPECT_EQ("2", tally_value("count(*)", "tally_all"));
   append_counted(*db, order, 1);
   EXPECT_THAT(failure([&] { old.catch_up(); }), HasSubstr("are of version 2, this program's is 1: start the newer"));
+  EXPECT_THAT(failure([&] { old.rebuild(); }), HasSubstr("to go back on purpose, give this one a version above that"));
   EXPECT_EQ("2", tally_value("coalesce(sum(events), 0)", "tally_stream")) << "it has touched nothing";
   EXPECT_EQ(1, next.catch_up());
   EXPECT_EQ("", difference(*db));
@@ -278,6 +279,25 @@ TEST_P(ProjectionSuite, EventsFromElsewhereAreHandledInTheirOwnTransaction) {
   EXPECT_EQ("1", tally_value("coalesce(sum(events), 0)", "tally_stream"));
   EXPECT_THAT(failure([&] { projector(tally()).catch_up(); }), HasSubstr("fed with events from elsewhere"));
   EXPECT_EQ(0, projections(*db).at(0).behind);
+}
+
+// The event store does not have what they are made of.
+TEST_P(ProjectionSuite, WhatIsFedFromElsewhereIsNotRebuilt) {
+  Projection fed = tally();
+  make_tables(*db, fed);
+  RecordedEvent event;
+  event.stream = order;
+  event.version = 1;
+  event.type = "counted";
+  with_retries(*db, [&](Connection&) { handle(*db, fed, event); });
+  fed.version = 2;
+  const std::string why = failure([&] { make_tables(*db, fed); });
+  EXPECT_THAT(why, HasSubstr("are of version 1, this program's is 2: give it another name"));
+  EXPECT_THAT(why, Not(HasSubstr("rebuild")));
+  EXPECT_THAT(failure([&] { projector(fed).rebuild(); }), HasSubstr("to make it anew, give it another name"));
+  EXPECT_EQ("1", tally_value("sum(events)", "tally_stream"));
+  fed.version = 1;
+  make_tables(*db, fed);
 }
 
 // Who catches it goes on in the transaction: on the path that he was on.

@@ -87,14 +87,7 @@ class PostgresTables final : public ProjectionTables {
 
   void make(Connection& db, bool fed) override {
     with_retries(
-        db,
-        [&](Connection&) {
-          if (!read(db, Which::live, fed)) {
-            take_turn(db, Which::live, turn_patience);
-            if (!read(db, Which::live, fed)) make_live(db, fed);
-          }
-        },
-        in_transaction());
+        db, [&](Connection&) { find_or_make(db, fed ? Use::feed : Use::follow); }, in_transaction());
   }
 
   bool news(Connection& db) override {
@@ -183,8 +176,8 @@ class PostgresTables final : public ProjectionTables {
     }
   }
 
-  // None: it is not made. Throws Error(fix_config) if what is stored means nothing here.
-  std::optional<Checkpoint> read(Connection& db, Which which, std::optional<bool> fed, bool any_version = false) const {
+  // None: it is not made. Throws Error(fix_config) if what is stored means nothing here, or is not for that.
+  std::optional<Checkpoint> read(Connection& db, Which which, Use use) const {
     const Rows rows = db.run(checkpoint_, projection_.name, which == Which::shadow);
     if (!rows.boolean(0, 6))
       throw Error(
@@ -200,8 +193,7 @@ class PostgresTables final : public ProjectionTables {
                               "projection a tenant",
                               projection_.name, rows.text(0, 8), schema_, rows.text(0, 8)));
     if (rows.null(0, 0)) return std::nullopt;
-    if (!any_version) check_version(projection_, rows.integer(0, 0));
-    if (fed) check_fed(projection_, *fed, rows.null(0, 1));
+    check_use(projection_, use, rows.integer(0, 0), rows.null(0, 1));
     Checkpoint found{.settled = text_at(rows, 0, 1), .walking = text_at(rows, 0, 2)};
     if (!found.walking.empty()) {
       found.upto = rows.integer(0, 3);
@@ -225,7 +217,7 @@ class PostgresTables final : public ProjectionTables {
 
   // REQUIRES: its turn, and nothing written yet in this transaction.
   Step advance(Connection& db, Which which) {
-    auto at = read(db, which, false);
+    auto at = read(db, which, Use::follow);
     if (!at)
       throw Error(Remedy::retry, fmt::format("projection '{}': its {} was dropped by somebody", projection_.name,
                                              which == Which::live ? "checkpoint" : "shadow"));
@@ -294,9 +286,12 @@ class PostgresTables final : public ProjectionTables {
     WAYBILL_ASSERT(saved.affected() == 1);
   }
 
-  void make_live(Connection& db, bool fed) const {
+  void find_or_make(Connection& db, Use use) const {
+    if (read(db, Which::live, use)) return;
+    take_turn(db, Which::live, turn_patience);
+    if (read(db, Which::live, use)) return;
     make_schema(db, projection_.name);
-    enroll(db, Which::live, fed);
+    enroll(db, Which::live, use == Use::feed);
   }
 
   void enroll(Connection& db, Which which, bool fed) const {
@@ -341,10 +336,7 @@ class PostgresTables final : public ProjectionTables {
 
   void prepare(Connection& db) const {
     Transaction transaction(db, in_transaction().transaction);
-    if (!read(db, Which::live, std::nullopt, true)) {
-      take_turn(db, Which::live, turn_patience);
-      if (!read(db, Which::live, std::nullopt, true)) make_live(db, false);
-    }
+    find_or_make(db, Use::rebuild);
     take_turn(db, Which::shadow, turn_patience);
     refuse_dependents(db, projection_.name);
     drop_shadow(db);

@@ -85,19 +85,22 @@ std::vector<ProjectionProgress> read_progress(Connection& connection, const std:
 
 }  // namespace
 
-void check_version(const Projection& projection, std::int64_t found) {
-  if (found == projection.version) return;
-  throw Error(Remedy::fix_config, fmt::format("projection '{}': its tables are of version {}, this program's is {}: {}",
-                                              projection.name, found, projection.version,
-                                              found > projection.version ? "start the newer program" : "rebuild it"));
-}
-
-void check_fed(const Projection& projection, bool expected, bool found) {
-  if (expected == found) return;
-  throw Error(Remedy::fix_config,
-              fmt::format("projection '{}' is {}", projection.name,
-                          found ? "fed with events from elsewhere; to have it made from the event store, rebuild it"
-                                : "made from the event store; events from elsewhere would come twice"));
+void check_use(const Projection& projection, Use use, std::int64_t version, bool fed) {
+  constexpr std::string_view new_name =
+      "give it another name, feed that through a consumer with a new name, and drop the old one afterwards";
+  const auto refuse = [&](const std::string& why) {
+    throw Error(Remedy::fix_config, fmt::format("projection '{}': {}", projection.name, why));
+  };
+  if (fed && use != Use::feed)
+    refuse(fmt::format("it is fed with events from elsewhere, which the event store does not have; to make it anew, {}",
+                       new_name));
+  if (!fed && use == Use::feed) refuse("it is made from the event store; events from elsewhere would come twice");
+  const bool older = version < projection.version;
+  if (version == projection.version || (older && use == Use::rebuild)) return;
+  refuse(fmt::format("its tables are of version {}, this program's is {}: {}", version, projection.version,
+                     !older ? "start the newer program; to go back on purpose, give this one a version above that"
+                     : fed  ? new_name
+                            : "rebuild it"));
 }
 
 void throw_about(const std::string& what, const std::exception& failure) {

@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <optional>
+
 #include <fmt/format.h>
 
 #include "service/projection/tables.h"
@@ -20,11 +23,7 @@ class SqliteTables final : public ProjectionTables {
 
   void make(Connection& db, bool fed) override {
     with_retries(db, [&](Connection&) {
-      const Rows found =
-          db.run("SELECT version, upto IS NULL FROM waybill_projection WHERE name = $1", projection_.name);
-      if (found.empty()) return make_tables(db, fed ? parameter(std::nullopt) : parameter(0));
-      check_version(projection_, found.integer(0, 0));
-      check_fed(projection_, fed, found.boolean(0, 1));
+      if (!read(db, fed ? Use::feed : Use::follow)) make_tables(db, fed ? parameter(std::nullopt) : parameter(0));
     });
   }
 
@@ -38,29 +37,35 @@ class SqliteTables final : public ProjectionTables {
 
   Step step(Connection& db) override {
     return with_retries(db, [&](Connection&) {
-      const Rows found = db.run("SELECT version, upto FROM waybill_projection WHERE name = $1", projection_.name);
-      if (found.empty() || found.null(0, 1))
-        throw Error(Remedy::retry, fmt::format("projection '{}' was dropped by somebody", projection_.name));
-      check_version(projection_, found.integer(0, 0));
-      return handle_after(db, found.integer(0, 1));
+      const auto upto = read(db, Use::follow);
+      if (!upto) throw Error(Remedy::retry, fmt::format("projection '{}' was dropped by somebody", projection_.name));
+      return handle_after(db, *upto);
     });
   }
 
   void rebuild(Connection& db, const Connect&, const Tell& tell) override {
     Transaction transaction(db);
+    read(db, Use::rebuild);
     drop_tables(db);
     make_tables(db, parameter(0));
     const std::int64_t about = db.run("SELECT count(*) FROM waybill_stream_event").integer(0, 0);
     std::int64_t done = 0;
     for (Step step; !step.level(); tell(done, about)) {
-      step = handle_after(
-          db, db.run("SELECT upto FROM waybill_projection WHERE name = $1", projection_.name).integer(0, 0));
+      step = handle_after(db, read(db, Use::follow).value());
       done += step.handled;
     }
     transaction.commit();
   }
 
  private:
+  // How far it is; none: it is not made. Of one that is fed, 0. Throws Error(fix_config) if it is not for that.
+  std::optional<std::int64_t> read(Connection& db, Use use) const {
+    const Rows found = db.run("SELECT version, upto FROM waybill_projection WHERE name = $1", projection_.name);
+    if (found.empty()) return std::nullopt;
+    check_use(projection_, use, found.integer(0, 0), found.null(0, 1));
+    return found.null(0, 1) ? 0 : found.integer(0, 1);
+  }
+
   Step handle_after(Connection& db, std::int64_t upto) {
     const auto or_null = [](const std::string& text) { return text.empty() ? Parameter{} : parameter(text); };
     const Rows rows =

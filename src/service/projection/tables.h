@@ -43,10 +43,13 @@ std::unique_ptr<ProjectionTables> postgres_projection(const Projection& projecti
                                                       const Log& log);
 std::unique_ptr<ProjectionTables> sqlite_projection(const Projection& projection);
 
-// Throws Error(fix_config) if the tables are not of the projection's version.
-void check_version(const Projection& projection, std::int64_t found);
-// The same if they are fed in another way.
-void check_fed(const Projection& projection, bool expected, bool found);
+// What is to be done with tables that are there: to feed them with events from elsewhere, to have them follow the event
+// store, to make them anew from it.
+enum class Use { feed, follow, rebuild };
+
+// Throws Error(fix_config) if tables of this version, fed or not, are not for that. What is fed cannot be rebuilt: the
+// event store does not have its events.
+void check_use(const Projection& projection, Use use, std::int64_t version, bool fed);
 
 // Throws what is being handled, nested in an Error about it whose text opens with `what`. A Collision stays one.
 [[noreturn]] void throw_about(const std::string& what, const std::exception& failure);
