@@ -229,6 +229,20 @@ TEST_P(ProjectionSuite, ARebuildThatFailsChangesNothing) {
   EXPECT_EQ("", difference(*db));
 }
 
+TEST_P(ProjectionSuite, ARebuildThatIsEndedAfterItsLastBatchChangesNothing) {
+  append_counted(*db, order, 3);
+  projector(tally()).catch_up();
+  int batches = 0;
+  projector(tally()).rebuild([&](std::int64_t, std::int64_t) { ++batches; });
+  db->run("UPDATE " + tally_table(*db, "tally_stream") + " SET events = 7");
+  EXPECT_THROW(projector(tally()).rebuild([&](std::int64_t, std::int64_t) {
+    if (--batches == 0) throw std::runtime_error("no more");
+  }),
+               std::runtime_error);
+  EXPECT_EQ("7", tally_value("events", "tally_stream"));
+  EXPECT_EQ(1U, projections(*db).size());
+}
+
 TEST_P(ProjectionSuite, ANewVersionIsRebuiltAndTheOldOneKeepsOff) {
   append_counted(*db, order, 2);
   Projector old = projector(tally());

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <thread>
 #include <utility>
@@ -111,20 +112,23 @@ class PostgresTables final : public ProjectionTables {
     std::int64_t done = 0;
     try {
       const std::int64_t about = estimate(db);
-      const auto count = [&](const Step& step) {
-        done += step.handled;
-        tell(done, std::max(done, about));
-        return step.level();
+      const auto told = [&](const Step& step) {
+        const std::int64_t now = done + step.handled;
+        tell(now, std::max(now, about));
       };
-      do {
+      for (bool exchanged = false; !exchanged;) {
         // The live one waits while they are exchanged: first to where little is left, or no less than before.
         std::int64_t before = INT64_MAX;
         for (Step step; !step.level() || (step.handled > few && step.handled < before / 2);) {
           before = step.level() ? step.handled : INT64_MAX;
           step = this->step(db, Which::shadow);
-          count(step);
+          told(step);
+          done += step.handled;
         }
-      } while (!count(exchange(db)));
+        const Step last = exchange(db, told);
+        done += last.handled;
+        exchanged = last.level();
+      }
     } catch (...) {
       clear_up(db, Which::shadow);
       throw;
@@ -360,8 +364,8 @@ class PostgresTables final : public ProjectionTables {
   }
 
   // A last batch for the shadow, and if that brings it level it becomes the live one. No table is locked: readers go
-  // on.
-  Step exchange(Connection& db) {
+  // on. `told` of it before the commit: what it throws still changes nothing.
+  Step exchange(Connection& db, const std::function<void(const Step&)>& told) {
     std::chrono::steady_clock::time_point begun;
     const Step step = with_retries(
         db,
@@ -370,6 +374,7 @@ class PostgresTables final : public ProjectionTables {
           begun = std::chrono::steady_clock::now();
           take_turn(db, Which::shadow, turn_patience);
           const Step last = advance(db, Which::shadow);
+          told(last);
           if (last.level()) rename(db);
           return last;
         },
