@@ -324,9 +324,14 @@ TEST_F(ProjectionTest, WhatOthersWereGrantedIsCarriedOver) {
 }
 
 TEST_F(ProjectionTest, SchemasOfOthersAreLeftAlone) {
-  app("CREATE SCHEMA tally; CREATE TABLE tally.own (n int)");
-  EXPECT_THAT(failure([&] { projector(tally()).catch_up(); }), HasSubstr("tables that are not the projection's"));
-  app("DROP TABLE tally.own");
+  app("CREATE SCHEMA tally");
+  for (const std::string own :
+       {"TABLE tally.own (n int)", "FUNCTION tally.own() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+        "TYPE tally.own AS ENUM ('a')", "DOMAIN tally.own AS int"}) {
+    app("CREATE " + own);
+    EXPECT_THAT(failure([&] { projector(tally()).catch_up(); }), HasSubstr("has what is not the projection's")) << own;
+    app("DROP " + own.substr(0, own.find(' ')) + " tally.own");
+  }
   Projector one = projector(tally());
   EXPECT_EQ(0, one.catch_up()) << "an empty schema will do";
   for (const char* name : {"tally__shadow", "tally__old"}) {

@@ -309,16 +309,16 @@ class PostgresTables final : public ProjectionTables {
   // The schema, marked as ours, and in it what the ddl makes.
   void make_schema(Connection& db, const std::string& name) const {
     const Rows found = db.run(
-        "SELECT (SELECT count(*) FROM pg_class c WHERE c.relnamespace = n.oid) FROM pg_namespace n WHERE n.nspname = "
-        "$1",
+        "SELECT (SELECT pg_describe_object(d.classid, d.objid, 0) FROM pg_depend d WHERE d.refclassid = "
+        "'pg_namespace'::regclass AND d.refobjid = n.oid LIMIT 1) FROM pg_namespace n WHERE n.nspname = $1",
         name);
     if (found.empty()) {
       db.script(fmt::format("CREATE SCHEMA \"{}\"", name));
-    } else if (found.integer(0, 0) > 0) {
+    } else if (!found.null(0, 0)) {
       throw Error(Remedy::fix_config,
-                  fmt::format("projection '{}': the schema '{}' has tables that are not the "
-                              "projection's; drop or rename it, or give the projection another name",
-                              projection_.name, name));
+                  fmt::format("projection '{}': the schema '{}' has what is not the projection's, {}; drop or rename "
+                              "it, or give the projection another name",
+                              projection_.name, name, found.text(0, 0)));
     }
     db.script(fmt::format("COMMENT ON SCHEMA \"{}\" IS '{}'; SET LOCAL search_path = \"{}\"", name, mark(), name));
     try {
