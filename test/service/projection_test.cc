@@ -311,6 +311,28 @@ TEST_F(ProjectionTest, WhatItsDdlHasMadeOfItsTablesIsMadeAnew) {
   }
 }
 
+// In a schema whose name must be quoted, too.
+TEST_F(ProjectionTest, WhateverItsDdlHasMadeInItsSchemaIsItsOwn) {
+  Projection rich = tally();
+  rich.name = "user";
+  rich.ddl +=
+      "; CREATE TEXT SEARCH CONFIGURATION words (COPY = pg_catalog.simple); CREATE COLLATION plain (locale = 'C'); "
+      "CREATE FUNCTION mix(int) RETURNS int LANGUAGE sql IMMUTABLE AS 'SELECT $1'; CREATE FUNCTION same(int, int) "
+      "RETURNS boolean LANGUAGE sql IMMUTABLE AS 'SELECT $1 = $2'; CREATE OPERATOR === (LEFTARG = int, RIGHTARG = int, "
+      "FUNCTION = same, COMMUTATOR = ===); CREATE OPERATOR CLASS mixed FOR TYPE int USING hash AS OPERATOR 1 ===, "
+      "FUNCTION 1 mix(int); CREATE DOMAIN small AS int CHECK (same(VALUE, VALUE)); CREATE TABLE note (n int DEFAULT "
+      "mix(1), s small, t text COLLATE plain); CREATE INDEX ON note USING hash (n mixed); CREATE INDEX ON note USING "
+      "gin (to_tsvector('words', t)); ALTER TABLE note ENABLE ROW LEVEL SECURITY; CREATE POLICY all_of_it ON note "
+      "USING (same(n, n)); CREATE RULE quiet AS ON DELETE TO note WHERE same(old.n, 1) DO INSTEAD NOTHING";
+  append_counted(*db, order, 3);
+  Projector one = projector(rich);
+  for (int i = 0; i < 2; ++i) one.rebuild();
+  EXPECT_EQ("3", app("SELECT sum(events) FROM \"user\".tally_stream"));
+  EXPECT_EQ("0", app("SELECT count(*) FROM pg_namespace WHERE nspname LIKE 'user\\_\\_%'"));
+  app("CREATE TABLE public.note (t text COLLATE \"user\".plain)");
+  EXPECT_THAT(failure([&] { one.rebuild(); }), HasSubstr("depend table"));
+}
+
 TEST_F(ProjectionTest, WhatOthersWereGrantedIsCarriedOver) {
   append_counted(*db, order, 3);
   Projector one = projector(tally());
