@@ -109,8 +109,11 @@ class SqliteTables final : public ProjectionTables {
         "json_each(p.made) m WHERE p.name = $1",
         projection_.name);
     refuse_references(db);
+    // They may refer to each other: what counts is that nothing is left. Handlers hear of a wrong key at once again.
+    db.script("PRAGMA defer_foreign_keys = ON");
     for (std::size_t row = 0; row < made.size(); ++row)
       db.script(fmt::format("DROP {} IF EXISTS \"{}\"", made.text(row, 0), quoted(made.text(row, 1))));
+    db.script("PRAGMA defer_foreign_keys = OFF");
     db.run("DELETE FROM waybill_projection WHERE name = $1", projection_.name);
   }
 
