@@ -23,8 +23,8 @@ namespace WAYBILL_API waybill {
 struct Projection {
   std::string name{};  // [a-z_][a-z0-9_]*, 1 to 40; not ending in __shadow or __old
   // Makes the tables, in an empty schema, which alone is on the search path then. All that is to be there after a
-  // rebuild belongs here: indexes, views upon the tables. (What others were granted on schema and tables is carried
-  // over.)
+  // rebuild belongs here: indexes, views upon the tables. (What others were granted on schema, tables and columns is
+  // carried over.)
   std::string ddl{};
   // An event of which they know nothing stops the projection (UnknownType), unless they ignore_others().
   EventHandlers<Connection&> handlers{};

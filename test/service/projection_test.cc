@@ -343,6 +343,11 @@ TEST_F(ProjectionTest, WhatOthersWereGrantedIsCarriedOver) {
   EXPECT_EQ("3", Sql(web)("SELECT sum(events) FROM tally.tally_stream"));
   EXPECT_EQ("", Sql(web).refusal("UPDATE tally.tally_stream SET events = events"));
   EXPECT_EQ("42501", Sql(web).refusal("DELETE FROM tally.tally_stream"));
+  app("REVOKE ALL ON tally.tally_stream FROM PUBLIC; GRANT SELECT (events, \"type\") ON tally.tally_stream TO "
+      "projection_web");
+  one.rebuild();
+  EXPECT_EQ("3", Sql(web)("SELECT sum(events) FROM tally.tally_stream WHERE type = 'order'"));
+  EXPECT_EQ("42501", Sql(web).refusal("SELECT id FROM tally.tally_stream"));
 }
 
 TEST_F(ProjectionTest, SchemasOfOthersAreLeftAlone) {
