@@ -61,8 +61,9 @@ class Projector {
   // up; readers see the old ones until then, and whoever runs the projection goes on with it. `tell(done, of about)`
   // after each batch; what it throws ends the rebuild, as whatever else does, and nothing is changed. Of two rebuilds
   // at once one is refused, Error(retry). Error(fix_config) if something that is not the projection's depends on its
-  // tables, and would go with the old ones: a view, a foreign key; if they are of a newer version; and if they are fed
-  // with events from elsewhere. SQLite: in place, in one transaction, which writers wait for.
+  // tables, and would go with the old ones: a view, a foreign key; if they are of a newer version; if they are fed with
+  // events from elsewhere; and if a handler appends or enqueues an event, which would be sent once more (by this library:
+  // SQL of one's own is not noticed). SQLite: in place, in one transaction, which writers wait for.
   void rebuild(const std::function<void(std::int64_t, std::int64_t)>& tell = {});
 
   // Of the live one.

@@ -28,7 +28,8 @@ struct Row {
   std::array<std::optional<std::string>, column_count> values;
 };
 
-// Throws Error(fix_input) if the event breaks a limit.
+// Whatever writes an event goes through here. Throws Error(fix_input) if it breaks a limit, Error(fix_config) in a
+// Replay.
 Row row_of(const Event& event);
 
 // The table's name, quoted. Throws Error(fix_config) if the schema's name is none of ours.

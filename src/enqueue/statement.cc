@@ -7,6 +7,7 @@
 
 #include "base/time_text.h"
 #include "enqueue/columns.h"
+#include "enqueue/replay.h"
 #include "enqueue/schema_name.h"
 #include "model/validate.h"
 
@@ -56,6 +57,7 @@ const std::array<Column, column_count>& contract_columns() {
 }
 
 Row row_of(const Event& event) {
+  refuse_in_replay();
   validate(event);
   const EventId id = event.id ? *event.id : EventId::make();
   return {.id = id,

@@ -4,6 +4,9 @@
 #include <stdexcept>
 #include <thread>
 
+#include "waybill/enqueue.h"
+#include "waybill/unit_of_work.h"
+
 #include "service/databases.h"
 #include "service/tally.h"
 
@@ -165,6 +168,36 @@ TEST_P(ProjectionSuite, WhatAHandlerAppendsIsHandledToo) {
   one.catch_up();
   EXPECT_EQ("30", value("SELECT events FROM " + tally_table(*db, "tally_stream") + " WHERE type = 'echo'"));
   EXPECT_EQ("", difference(*db));
+}
+
+TEST_P(ProjectionSuite, WhatAHandlerSendsIsNotSentAgainByARebuild) {
+  std::function<void(Connection&)> send = [](Connection& connection) {
+    append_counted(connection, {.type = "echo", .id = "e"});
+  };
+  append_counted(*db, order, 2);
+  Projector one = projector(tally([&](const RecordedEvent& event, Connection& connection) {
+    if (event.stream.type == "order") send(connection);
+  }));
+  one.catch_up();
+  one.catch_up();
+  const auto refused = [&] {
+    EXPECT_THAT(failure([&] { one.rebuild(); }), HasSubstr("order/o-1 version 1): an event is written while"));
+    EXPECT_EQ(4, count(table("stream_event")));
+    EXPECT_EQ(4, count(table("event")));
+    EXPECT_EQ("", difference(*db));
+  };
+  refused();
+  send = [](Connection& connection) { enqueue(connection, Event{.topic = "t", .payload = "{}"}); };
+  refused();
+  const auto other = connect(sqlite() ? "sqlite::memory:" : url);
+  send = [&](Connection&) {
+    UnitOfWork work(*other);
+    work.add(Event{.topic = "t", .payload = "{}"});
+    work.commit();
+  };
+  refused();
+  enqueue(*db, Event{.topic = "t", .payload = "{}"});
+  EXPECT_EQ(5, count(table("event"))) << "afterwards everything is as before";
 }
 
 TEST_P(ProjectionSuite, SeveralRunnersTakeTurns) {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error_text.h"
+#include "enqueue/replay.h"
 #include "enqueue/schema_name.h"
 #include "model/projection_metrics.h"
 #include "service/projection/tables.h"
@@ -193,6 +194,7 @@ class Projector::State {
 
   void rebuild(const ProjectionTables::Tell& tell) {
     Connection& db = connection();
+    const Replay replay;
     tables_->rebuild(
         db, connect_, tell ? tell : [](std::int64_t, std::int64_t) {});
   }
