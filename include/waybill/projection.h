@@ -59,11 +59,14 @@ class Projector {
 
   // Makes the tables anew beside the old ones, from the first event, and puts them in their place when they have caught
   // up; readers see the old ones until then, and whoever runs the projection goes on with it. `tell(done, of about)`
-  // after each batch; what it throws ends the rebuild, as whatever else does, and nothing is changed. Of two rebuilds
-  // at once one is refused, Error(retry). Error(fix_config) if something that is not the projection's depends on its
-  // tables, and would go with the old ones: a view, a foreign key; if they are of a newer version; if they are fed with
-  // events from elsewhere; and if a handler appends or enqueues an event, which would be sent once more (by this library:
-  // SQL of one's own is not noticed). SQLite: in place, in one transaction, which writers wait for.
+  // after each batch, quickly: after the last one the others wait. What it throws ends the rebuild, as whatever else
+  // does, and nothing is changed. SQLite: in place, in one transaction, which writers wait for.
+  // Of two rebuilds at once one is refused, Error(retry). Error(fix_config) if
+  //   - something that is not the projection's depends on its tables, and would go with the old ones: a view, a foreign
+  //     key;
+  //   - they are another user's, or of a newer version, or fed with events from elsewhere;
+  //   - a handler appends or enqueues an event through this library: it would be sent once more. (What it writes by SQL
+  //     of its own is not noticed.)
   void rebuild(const std::function<void(std::int64_t, std::int64_t)>& tell = {});
 
   // Of the live one.

@@ -265,6 +265,20 @@ TEST_F(ProjectionTest, AReaderWhoMayKeepACheckpointSeesAll) {
   EXPECT_EQ("", difference(*db));
 }
 
+// Not even one who may: the tables would be his, and whoever keeps the projection would be locked out.
+TEST_F(ProjectionTest, OneWhoDoesNotOwnItDoesNotRebuildIt) {
+  append_counted(*db, order, 1);
+  const std::string keeper = user("projection_keeper", "waybill_service, waybill_reader");
+  projector(tally(), keeper).catch_up();
+  const std::string other = user("projection_other", "waybill_service, waybill_reader");
+  for (const std::string& who : {url, other})
+    EXPECT_THAT(failure([&] { projector(tally(), who).rebuild(); }),
+                HasSubstr("its schema is projection_keeper's, whose the new tables must be"));
+  projector(tally(), keeper).rebuild();
+  append_counted(*db, order, 1);
+  EXPECT_EQ(1, projector(tally(), keeper).catch_up());
+}
+
 // --- What is in a rebuild's way
 
 TEST_F(ProjectionTest, WhatOthersHaveMadeOfItsTablesIsNotTakenAway) {

@@ -341,6 +341,7 @@ class PostgresTables final : public ProjectionTables {
   void prepare(Connection& db) const {
     Transaction transaction(db, in_transaction().transaction);
     find_or_make(db, Use::rebuild);
+    refuse_strangers(db);
     take_turn(db, Which::shadow, turn_patience);
     refuse_dependents(db, projection_.name);
     drop_shadow(db);
@@ -348,6 +349,17 @@ class PostgresTables final : public ProjectionTables {
     make_schema(db, name(Which::shadow));
     enroll(db, Which::shadow, false);
     transaction.commit();
+  }
+
+  // The new tables are those of whoever makes them, and whoever keeps the projection is to own them, too.
+  void refuse_strangers(Connection& db) const {
+    const Rows owner = db.run(
+        "SELECT pg_get_userbyid(n.nspowner), current_user FROM pg_namespace n WHERE n.nspname = $1", projection_.name);
+    if (!owner.empty() && owner.text(0, 0) != owner.text(0, 1))
+      throw Error(Remedy::fix_config,
+                  fmt::format("projection '{}' cannot be rebuilt by the user {}: its schema is {}'s, whose the new "
+                              "tables must be; rebuild it as that user",
+                              projection_.name, owner.text(0, 1), owner.text(0, 0)));
   }
 
   // Of what is to be handled: as many as the live one has handled, and has still to, if that can be said.
