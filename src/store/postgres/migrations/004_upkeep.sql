@@ -513,6 +513,9 @@ BEGIN
   END IF;
   PERFORM setval('{schema}.event_seq_seq', m.seq)
   FROM (SELECT max(e.seq) AS seq FROM {schema}.event e) m, {schema}.event_seq_seq s WHERE m.seq > s.last_value;
+  PERFORM setval('{schema}.stream_event_position_seq', m.position)
+  FROM (SELECT max(e.position) AS position FROM {schema}.stream_event e) m, {schema}.stream_event_position_seq s
+  WHERE m.position > s.last_value;
 
   -- Relays that are still at it find their leases gone.
   UPDATE {schema}.lease l SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL;

@@ -28,7 +28,7 @@ CREATE TABLE {schema}.stream_event (
 -- (Within a stream the order of positions is that of versions, since a version is appended by one who has seen the one
 -- before. The order of transaction numbers is not.)
 CREATE INDEX stream_event_by_xid ON {schema}.stream_event (xid, position);
-CREATE INDEX stream_event_by_position ON {schema}.stream_event (position);
+CREATE UNIQUE INDEX stream_event_by_position ON {schema}.stream_event (position);
 
 -- The newest snapshot of a stream.
 CREATE TABLE {schema}.snapshot (
@@ -239,7 +239,7 @@ BEGIN
       payload_bytes, metadata, schema_id, schema_version, occurred_at)
     VALUES (tenant, aggregate_type, aggregate_id, actual + i, ids[i], topics[i], coalesce(types[i], topics[i]), payloads[i],
       payloads_bytes[i], metadata[i], schema_ids[i], schema_versions[i], coalesce(occurred_at[i], clock_timestamp()))
-    ON CONFLICT DO NOTHING;
+    ON CONFLICT ON CONSTRAINT stream_event_pkey DO NOTHING;
     IF NOT FOUND THEN
       IF i > 1 THEN
         RAISE SQLSTATE 'WB409' USING MESSAGE = format('stream %s/%s has a gap before version %s',
