@@ -156,8 +156,9 @@ enum class Isolation { read_committed, repeatable_read, serializable };
 struct TransactionOptions {
   Isolation isolation = Isolation::read_committed;  // SQLite's is always serializable.
   // PostgreSQL: the rows of this tenant are what the transaction sees and writes, where the user's role is not that of
-  // all tenants; and whatever the role, events are enqueued and appended for this tenant alone, who need not be named
-  // again. Empty: as the user's own setting waybill.tenant says.
+  // all tenants; and whatever the role, events are enqueued and appended for this tenant alone. An event that is
+  // enqueued need not name it again; a stream is always named in full. Empty: as the user's own setting waybill.tenant
+  // says.
   std::string tenant{};
 };
 

@@ -84,7 +84,8 @@ class UnitOfWork {
   // Borrows the aggregate until commit() has returned: it must not move. Tracking it twice is once. `save(connection,
   // aggregate)` writes its state; it is called by commit() if something has happened to the aggregate, in the order in
   // which they were tracked, and throws Conflict if the state is not what it was. Throws Error(fix_input) if the
-  // aggregate is tracked with another `save` already.
+  // aggregate is tracked already with a `save` of another type, or with another plain function; of two that have one
+  // type, such as std::function, the first is called.
   template <Tracked A>
   void track(A& aggregate) {
     enter(entry_of(aggregate));
