@@ -390,6 +390,14 @@ TEST_F(ProjectionTest, TablesThatACrashEmptiesAreRefused) {
   EXPECT_THAT(failure([&] { projector(unlogged).catch_up(); }), HasSubstr("must not be UNLOGGED"));
 }
 
+TEST_F(ProjectionTest, ADdlThatWasInAnothersWayIsBegunAgain) {
+  app("CREATE SEQUENCE public.tries");
+  Projection unlucky = tally();
+  unlucky.ddl += "; DO $$ BEGIN IF nextval('public.tries') < 3 THEN RAISE deadlock_detected; END IF; END $$";
+  EXPECT_EQ(0, projector(unlucky).catch_up());
+  EXPECT_EQ("3", app("SELECT last_value FROM public.tries"));
+}
+
 TEST_F(ProjectionTest, OfTwoRebuildsOneIsRefused) {
   append_counted(*db, order, 3);
   Projector one = projector(tally());

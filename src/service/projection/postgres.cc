@@ -162,8 +162,7 @@ class PostgresTables final : public ProjectionTables {
           "DEFAULT; SET LOCAL idle_in_transaction_session_timeout = '{}s'",
           patience.count(), lock_number(which == Which::live ? "live" : "shadow"), silence_most.count()));
     } catch (const Error& error) {
-      throw Error(error.remedy(),
-                  fmt::format("projection '{}', waiting for its turn: {}", projection_.name, error.what()));
+      throw_about(fmt::format("projection '{}', waiting for its turn", projection_.name), error);
     }
   }
 
@@ -324,7 +323,7 @@ class PostgresTables final : public ProjectionTables {
     try {
       db.script(projection_.ddl);
     } catch (const Error& error) {
-      throw Error(error.remedy(), fmt::format("projection '{}', its ddl: {}", projection_.name, error.what()));
+      throw_about(fmt::format("projection '{}', its ddl", projection_.name), error);
     }
     // A crash empties an unlogged table, and the checkpoint would not know.
     if (!db.run("SELECT 1 FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND "
