@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include "waybill/database.h"
 #include "waybill/error.h"
 
 #include "base/json_text.h"
@@ -25,6 +24,10 @@ void check_transaction(const Connection& connection, std::string_view what) {
 
 void check_schema(std::string_view name) {
   if (!is_schema_name(name)) throw Error(Remedy::fix_config, fmt::format("the schema's name {}", schema_name_rule));
+}
+
+Parameter or_null(const std::string& text) {
+  return text.empty() ? Parameter{} : parameter(text);
 }
 
 std::string from_hexadecimal(std::string_view digits) {

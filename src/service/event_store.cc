@@ -86,7 +86,6 @@ void append_sqlite(Connection& connection, const StreamId& stream, std::int64_t 
   Event one = placed(event, stream, version);
   if (!one.id) one.id = EventId::make();
   validate(one);
-  const auto or_null = [](const std::string& text) { return text.empty() ? Parameter{} : parameter(text); };
   connection.run(service_statement(service_sql::append_sqlite, Dialect::sqlite, ""), stream.tenant, stream.type,
                  stream.id, version, one.id->to_string(), one.topic, one.type.empty() ? one.topic : one.type,
                  parameter(one.payload), one.payload_bytes ? bytes(*one.payload_bytes) : Parameter{},

@@ -42,10 +42,6 @@ void check(const StoredAnswer& answer) {
                             answer.body.size(), body_bytes_max));
 }
 
-Parameter or_null(const std::string& text) {
-  return text.empty() ? Parameter{} : parameter(text);
-}
-
 // In hexadecimal digits.
 std::string sha256(std::string_view bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest{};

@@ -432,7 +432,9 @@ TEST(Projection, ItsNameIsChecked) {
        {"", "Tally", "x\"; DROP", "tally__old", "tally__shadow", "waybill", "public", "pg_catalog"}) {
     Projection projection = tally();
     projection.name = name;
-    EXPECT_THROW(Projector(projection, [] { return std::unique_ptr<Connection>(); }), Error) << name;
+    EXPECT_THAT(failure([&] { Projector(projection, [] { return std::unique_ptr<Connection>(); }); }),
+                HasSubstr("nor may it end in __shadow or __old, or be another schema's"))
+        << name;
   }
 }
 

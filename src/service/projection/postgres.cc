@@ -9,6 +9,7 @@
 
 #include "base/assert.h"
 #include "database/sql_text.h"
+#include "service/checks.h"
 #include "service/projection/tables.h"
 #include "service/recorded.h"
 #include "service_sql.h"
@@ -51,10 +52,6 @@ constexpr std::string_view as_before =
 
 std::string statement(std::string_view text, const std::string& schema) {
   return filled_in(filled_in(filled_in(text, "schema", schema), "columns", columns), "wanted", wanted);
-}
-
-Parameter or_null(const std::string& text) {
-  return text.empty() ? Parameter{} : parameter(text);
 }
 
 // All that is visible in `settled` is handled, and of what is visible in `walking`, if that is set, what has a position
@@ -369,9 +366,9 @@ class PostgresTables final : public ProjectionTables {
             "\"{schema}\".projection_progress p WHERE p.name = $1 AND NOT p.shadow",
             schema_),
         projection_.name);
-    constexpr std::int64_t counted_most = 10'000;
     if (rows.empty()) return 0;
-    return rows.integer(0, 1) < counted_most ? rows.integer(0, 0) + rows.integer(0, 1) : rows.integer(0, 2);
+    const std::int64_t behind = rows.integer(0, 1);
+    return behind < ProjectionProgress::behind_max ? rows.integer(0, 0) + behind : rows.integer(0, 2);
   }
 
   // A last batch for the shadow, and if that brings it level it becomes the live one. No table is locked: readers go

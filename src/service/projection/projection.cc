@@ -13,6 +13,7 @@
 #include "enqueue/replay.h"
 #include "enqueue/schema_name.h"
 #include "model/projection_metrics.h"
+#include "service/checks.h"
 #include "service/projection/tables.h"
 #include "service/recorded.h"
 #include "service_sql.h"
@@ -30,12 +31,13 @@ constexpr auto pause_after_failures = 60'000ms;
 constexpr std::size_t batch_bytes_most = 8 << 20;
 
 void check_names(const Projection& projection, const std::string& schema) {
-  if (!is_schema_name(schema)) throw Error(Remedy::fix_config, fmt::format("the schema's name {}", schema_name_rule));
+  check_schema(schema);
   const std::string& name = projection.name;
   if (!is_schema_name(name) || name.ends_with("__shadow") || name.ends_with("__old") || name == schema ||
       name == "public" || name.starts_with("pg_"))
     throw Error(Remedy::fix_config,
-                fmt::format("a projection's name {}; and it is no other schema's", schema_name_rule));
+                fmt::format("a projection's name {}; nor may it end in __shadow or __old, or be another schema's",
+                            schema_name_rule));
 }
 
 std::unique_ptr<ProjectionTables> tables_of(Dialect dialect, const Projection& projection, const std::string& schema,

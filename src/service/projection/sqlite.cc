@@ -3,6 +3,7 @@
 
 #include <fmt/format.h>
 
+#include "service/checks.h"
 #include "service/projection/tables.h"
 #include "service/recorded.h"
 #include "service_sql.h"
@@ -67,7 +68,6 @@ class SqliteTables final : public ProjectionTables {
   }
 
   Step handle_after(Connection& db, std::int64_t upto) {
-    const auto or_null = [](const std::string& text) { return text.empty() ? Parameter{} : parameter(text); };
     const Rows rows =
         db.run(read_, upto, batch_.value(), or_null(projection_.stream_type), or_null(projection_.tenant));
     std::vector<RecordedEvent> events;
