@@ -1,8 +1,10 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <map>
 #include <stdexcept>
 #include <thread>
+#include <utility>
 
 #include "waybill/enqueue.h"
 #include "waybill/unit_of_work.h"
@@ -64,6 +66,28 @@ TEST_P(ProjectionSuite, ALargeBacklogIsHandledInOrder) {
   Projector one = projector(tally());
   EXPECT_EQ(1'600, one.catch_up());
   EXPECT_EQ("", difference(*db));
+  EXPECT_EQ(0, one.progress().behind);
+}
+
+TEST_P(ProjectionSuite, LargeEventsAreHandledInOrder) {
+  Event large = to_event(Counted{});
+  large.payload = '"' + std::string(500'000, 'x') + '"';
+  large.id.reset();
+  Event foreign = to_event(Renamed{});
+  foreign.payload = large.payload;
+  foreign.id.reset();
+  const std::vector<Event> some{large, large, foreign, large, large};
+  for (int i = 0; i < 16; ++i) EventStore().append(*db, i % 2 == 0 ? order : room, Expected::any(), some);
+  int handled = 0;
+  std::map<StreamId, std::int64_t> last;
+  Projection lenient = tally([&](const RecordedEvent& event, Connection&) {
+    ++handled;
+    EXPECT_LT(std::exchange(last[event.stream], event.version), event.version);
+  });
+  lenient.handlers.ignore_others();
+  Projector one = projector(lenient);
+  EXPECT_EQ(64, one.catch_up());
+  EXPECT_EQ(64, handled);
   EXPECT_EQ(0, one.progress().behind);
 }
 

@@ -441,12 +441,15 @@ class Listening final : public Connection {
   struct Sent {
     std::string sql{};
     std::vector<Parameter> parameters{};
+    std::size_t rows = 0;
   };
   Listening(std::unique_ptr<Connection> line, std::vector<Sent>& sent) : line_(std::move(line)), sent_(sent) {}
   Dialect dialect() const override { return line_->dialect(); }
   Rows execute(std::string_view sql, std::span<const Parameter> parameters) override {
-    sent_.push_back({.sql = std::string(sql), .parameters = {parameters.begin(), parameters.end()}});
-    return line_->execute(sql, parameters);
+    Rows rows = line_->execute(sql, parameters);
+    sent_.push_back(
+        {.sql = std::string(sql), .parameters = {parameters.begin(), parameters.end()}, .rows = rows.size()});
+    return rows;
   }
   void script(const std::string& sql) override { line_->script(sql); }
   bool in_transaction() const override { return line_->in_transaction(); }
@@ -458,6 +461,29 @@ class Listening final : public Connection {
   std::unique_ptr<Connection> line_;
   std::vector<Sent>& sent_;
 };
+
+// Those of a transaction that ended late, too. 34 of them are 16 MiB.
+TEST_F(ProjectionTest, OfLargeEventsFewAreReadAtOnce) {
+  Event large = to_event(Counted{});
+  large.payload = '"' + std::string(500'000, 'x') + '"';
+  large.id.reset();
+  const std::vector<Event> some(10, large);
+  std::vector<Listening::Sent> sent;
+  Projector one(tally(), [&] { return std::make_unique<Listening>(waybill::connect(url), sent); });
+  const auto late = waybill::connect(url);
+  Transaction open(*late);
+  for (int i = 0; i < 6; ++i) EventStore().append(*late, {.type = "late", .id = "l"}, Expected::any(), some);
+  append_counted(*db, order, 1);
+  EXPECT_EQ(1, one.catch_up());
+  for (int i = 0; i < 6; ++i) EventStore().append(*db, i % 2 == 0 ? order : room, Expected::any(), some);
+  open.commit();
+  EXPECT_EQ(120, one.catch_up());
+  EXPECT_EQ(0, one.catch_up());
+  EXPECT_EQ("", difference(*db));
+  for (const auto& [sql, parameters, rows] : sent) EXPECT_GE(34U, rows) << sql;
+  Projector(tally(), [&] { return waybill::connect(url); }).rebuild();
+  EXPECT_EQ("", difference(*db));
+}
 
 // On statistics of when the store was nearly empty, and with plenty that is settled.
 TEST_F(ProjectionTest, TheStoreIsReadByItsIndexes) {
@@ -487,7 +513,7 @@ TEST_F(ProjectionTest, TheStoreIsReadByItsIndexes) {
   one.progress();
   std::string slow;
   int read = 0;
-  for (const auto& [sql, parameters] : sent) {
+  for (const auto& [sql, parameters, rows] : sent) {
     if (sql.find("stream_event") == std::string::npos && sql.find("projection_progress") == std::string::npos) continue;
     ++read;
     Transaction explain(*db);

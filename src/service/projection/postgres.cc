@@ -36,7 +36,8 @@ constexpr std::string_view columns =
     "e.id, e.version, e.position, e.topic, e.type, e.payload, encode(e.payload_bytes, 'hex'), e.metadata, e.schema_id, "
     "e.schema_version, to_char(e.occurred_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), "
     "to_char(e.recorded_at AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.US\"Z\"'), e.tenant, e.aggregate_type, "
-    "e.aggregate_id";
+    "e.aggregate_id, coalesce(octet_length(e.payload::text), 2 * octet_length(e.payload_bytes), 0) + "
+    "coalesce(octet_length(e.metadata::text), 0) AS bytes";
 constexpr std::string_view wanted =
     "($3::text IS NULL OR e.aggregate_type = $3) AND ($4::text IS NULL OR e.tenant = $4) AND ($5::text[] IS NULL OR "
     "e.type = ANY ($5::text[]))";
@@ -51,7 +52,7 @@ constexpr std::string_view as_before =
     "LOCAL jit TO DEFAULT";
 
 std::string statement(std::string_view text, const std::string& schema) {
-  return filled_in(filled_in(filled_in(text, "schema", schema), "columns", columns), "wanted", wanted);
+  return with_room(filled_in(filled_in(filled_in(text, "schema", schema), "columns", columns), "wanted", wanted));
 }
 
 // All that is visible in `settled` is handled, and of what is visible in `walking`, if that is set, what has a position
@@ -227,13 +228,14 @@ class PostgresTables final : public ProjectionTables {
     if (at->walking.empty()) {
       const Rows rows = look(db, probe_, *at, batch_.value() + 1);
       events = events_of(rows);
-      step = {.looked = true, .done = events.size() <= batch_.value()};
+      step = {.looked = true, .done = is_whole(rows, events) && events.size() <= batch_.value()};
       (step.done ? at->settled : at->walking) = rows.text(0, 0);
       if (!step.done) find_bounds(db, *at);
     }
     if (!at->walking.empty()) {
-      events = events_of(look(db, walk_, *at, batch_.value()));
-      if (events.size() < batch_.value()) {
+      const Rows rows = look(db, walk_, *at, batch_.value());
+      events = events_of(rows);
+      if (is_whole(rows, events) && events.size() < batch_.value()) {
         *at = {.settled = at->walking};
         step.done = true;
       } else {
@@ -270,6 +272,11 @@ class PostgresTables final : public ProjectionTables {
         events.push_back(event_at(rows, row, 1, {rows.text(row, 14), rows.text(row, 15), rows.text(row, 13)}));
     std::sort(events.begin(), events.end(), [](const auto& a, const auto& b) { return a.position < b.position; });
     return events;
+  }
+
+  // Was there room for all that was found?
+  static bool is_whole(const Rows& rows, const std::vector<RecordedEvent>& events) {
+    return events.empty() || std::ssize(events) == rows.integer(0, 1 + found_column);
   }
 
   void find_bounds(Connection& db, Checkpoint& at) const {

@@ -10,6 +10,7 @@
 #include <fmt/format.h>
 
 #include "base/error_text.h"
+#include "database/sql_text.h"
 #include "enqueue/replay.h"
 #include "enqueue/schema_name.h"
 #include "model/projection_metrics.h"
@@ -28,7 +29,10 @@ constexpr auto pause_most = 1'000ms;
 constexpr auto pause_after_failure = 1'000ms;
 constexpr auto pause_after_failures = 60'000ms;
 
+// What a batch is to have; and what it may, where events have suddenly become large. They are in memory up to three
+// times.
 constexpr std::size_t batch_bytes_most = 8 << 20;
+constexpr std::size_t batch_bytes_limit = 16 << 20;
 
 void check_names(const Projection& projection, const std::string& schema) {
   check_schema(schema);
@@ -131,6 +135,13 @@ std::string enter_schema(Connection& connection, const std::string& name) {
           "'')), true)",
           name)
       .text(0, 0);
+}
+
+std::string with_room(std::string_view sql) {
+  return filled_in(filled_in(sql, "room",
+                             "count(*) OVER () AS found, sum(u.bytes) OVER (ORDER BY u.position ROWS UNBOUNDED "
+                             "PRECEDING) - u.bytes AS before"),
+                   "fits", fmt::format("b.before < {}", batch_bytes_limit));
 }
 
 void BatchSize::learn(std::span<const RecordedEvent> events) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <optional>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ class SqliteTables final : public ProjectionTables {
  public:
   explicit SqliteTables(const Projection& projection)
       : projection_(projection),
-        read_(service_statement(service_sql::read_sqlite, Dialect::sqlite, "")),
+        read_(with_room(service_statement(service_sql::read_sqlite, Dialect::sqlite, ""))),
         batch_(batch_most) {}
 
   void make(Connection& db, bool fed) override {
@@ -71,15 +72,18 @@ class SqliteTables final : public ProjectionTables {
     const Rows rows =
         db.run(read_, upto, batch_.value(), or_null(projection_.stream_type), or_null(projection_.tenant));
     std::vector<RecordedEvent> events;
-    const auto types = projection_.handlers.types();
-    for (std::size_t row = 0; row < rows.size(); ++row) {
+    for (std::size_t row = 0; row < rows.size(); ++row)
       events.push_back(event_at(rows, row, 0, {rows.text(row, 13), rows.text(row, 14), rows.text(row, 12)}));
-      upto = events.back().position;
-      if (projection_.handlers.ignores_others() &&
-          std::find(types.begin(), types.end(), events.back().type) == types.end())
-        events.pop_back();
-    }
-    const Step step{.handled = std::ssize(events), .looked = true, .done = rows.size() < batch_.value()};
+    if (!events.empty()) upto = events.back().position;
+    const bool whole = events.empty() || std::ssize(events) == rows.integer(0, found_column);
+    const bool done = whole && events.size() < batch_.value();
+    batch_.learn(events);
+    const auto types = projection_.handlers.types();
+    if (projection_.handlers.ignores_others())
+      std::erase_if(events, [&](const RecordedEvent& event) {
+        return std::find(types.begin(), types.end(), event.type) == types.end();
+      });
+    const Step step{.handled = std::ssize(events), .looked = true, .done = done};
     // All that is there is behind it then, also what does not concern it.
     if (step.done)
       upto = std::max(upto, db.run("SELECT coalesce(max(position), 0) FROM waybill_stream_event").integer(0, 0));
@@ -88,7 +92,6 @@ class SqliteTables final : public ProjectionTables {
         "UPDATE waybill_projection SET upto = $2, handled = handled + $3, changed_at = strftime('%Y-%m-%dT%H:%M:%fZ', "
         "'now') WHERE name = $1",
         projection_.name, upto, step.handled);
-    batch_.learn(events);
     return step;
   }
 

@@ -1,11 +1,13 @@
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "waybill/projection.h"
 
@@ -59,6 +61,12 @@ void handle_all(Connection& connection, const Projection& projection, std::span<
 
 // Puts the projection's schema first on the search path, until the end of the transaction. Returns what it was.
 std::string enter_schema(Connection& connection, const std::string& name);
+
+// A statement that reads events for a batch, and no more bytes than one is to hold, however many are there. By {room}
+// and {fits} it counts the `bytes` of `u`, by position, and leaves out of `b` what is too much; at least one is left.
+// The column `found` says how many there are with those that were left out.
+std::string with_room(std::string_view sql);
+inline constexpr std::size_t found_column = 16;  // from that on with which event_at() begins
 
 // How many events to read at once: fewer if they are large.
 class BatchSize {
