@@ -194,6 +194,17 @@ TEST_P(ProjectionSuite, WhatAHandlerAppendsIsHandledToo) {
   EXPECT_EQ("", difference(*db));
 }
 
+TEST_P(ProjectionSuite, CatchingUpEndsWhileOthersGoOn) {
+  append_counted(*db, order, 300);
+  int handled = 0;
+  Projector one = projector(tally([&](const RecordedEvent& event, Connection& connection) {
+    if (++handled > 5'000) throw std::runtime_error("it does not end");
+    append_counted(connection, event.stream);
+  }));
+  EXPECT_LE(300, one.catch_up());
+  EXPECT_LT(0, one.progress().behind);
+}
+
 TEST_P(ProjectionSuite, WhatAHandlerSendsIsNotSentAgainByARebuild) {
   std::function<void(Connection&)> send = [](Connection& connection) {
     append_counted(connection, {.type = "echo", .id = "e"});

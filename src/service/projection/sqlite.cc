@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
@@ -31,9 +32,11 @@ class SqliteTables final : public ProjectionTables {
 
   bool news(Connection& db) override {
     const Rows found = db.run(
-        "SELECT changed_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute') OR EXISTS (SELECT 1 FROM "
-        "waybill_stream_event WHERE position > upto) FROM waybill_projection WHERE name = $1",
+        "SELECT changed_at < strftime('%Y-%m-%dT%H:%M:%fZ', 'now', '-1 minute') OR coalesce(e.last > upto, 0), e.last "
+        "FROM waybill_projection, (SELECT coalesce(max(position), 0) AS last FROM waybill_stream_event) e WHERE name = "
+        "$1",
         projection_.name);
+    if (!found.empty()) seen_ = found.integer(0, 1);
     return found.empty() || found.boolean(0, 0);
   }
 
@@ -41,7 +44,7 @@ class SqliteTables final : public ProjectionTables {
     return with_retries(db, [&](Connection&) {
       const auto upto = read(db, Use::follow);
       if (!upto) throw Error(Remedy::retry, fmt::format("projection '{}' was dropped by somebody", projection_.name));
-      return handle_after(db, *upto);
+      return handle_after(db, *upto, seen_);
     });
   }
 
@@ -53,7 +56,7 @@ class SqliteTables final : public ProjectionTables {
     const std::int64_t about = db.run("SELECT count(*) FROM waybill_stream_event").integer(0, 0);
     std::int64_t done = 0;
     for (Step step; !step.level(); tell(done, about)) {
-      step = handle_after(db, read(db, Use::follow).value());
+      step = handle_after(db, read(db, Use::follow).value(), INT64_MAX);
       done += step.handled;
     }
     transaction.commit();
@@ -68,7 +71,8 @@ class SqliteTables final : public ProjectionTables {
     return found.null(0, 1) ? 0 : found.integer(0, 1);
   }
 
-  Step handle_after(Connection& db, std::int64_t upto) {
+  // It is done when it has come to `last`, or nothing is left.
+  Step handle_after(Connection& db, std::int64_t upto, std::int64_t last) {
     const Rows rows =
         db.run(read_, upto, batch_.value(), or_null(projection_.stream_type), or_null(projection_.tenant));
     std::vector<RecordedEvent> events;
@@ -76,16 +80,16 @@ class SqliteTables final : public ProjectionTables {
       events.push_back(event_at(rows, row, 0, {rows.text(row, 13), rows.text(row, 14), rows.text(row, 12)}));
     if (!events.empty()) upto = events.back().position;
     const bool whole = events.empty() || std::ssize(events) == rows.integer(0, found_column);
-    const bool done = whole && events.size() < batch_.value();
+    const bool nothing_left = whole && events.size() < batch_.value();
     batch_.learn(events);
     const auto types = projection_.handlers.types();
     if (projection_.handlers.ignores_others())
       std::erase_if(events, [&](const RecordedEvent& event) {
         return std::find(types.begin(), types.end(), event.type) == types.end();
       });
-    const Step step{.handled = std::ssize(events), .looked = true, .done = done};
+    const Step step{.handled = std::ssize(events), .looked = true, .done = nothing_left || upto >= last};
     // All that is there is behind it then, also what does not concern it.
-    if (step.done)
+    if (nothing_left)
       upto = std::max(upto, db.run("SELECT coalesce(max(position), 0) FROM waybill_stream_event").integer(0, 0));
     handle_all(db, projection_, events);
     db.run(
@@ -145,6 +149,7 @@ class SqliteTables final : public ProjectionTables {
   const Projection& projection_;
   const std::string read_;
   BatchSize batch_;
+  std::int64_t seen_ = 0;  // The last event when it was asked for news: what is appended since may wait.
 };
 
 }  // namespace
