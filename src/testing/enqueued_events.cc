@@ -11,11 +11,10 @@
 namespace waybill {
 namespace {
 
-std::string statement(Dialect dialect, const std::string& schema) {
-  if (dialect == Dialect::sqlite) return std::string(testing_sql::enqueued_sqlite);
-  std::string sql(testing_sql::enqueued_postgresql);
+std::string in_schema(std::string sql, const std::string& schema) {
   constexpr std::string_view mark = "{schema}";
-  return sql.replace(sql.find(mark), mark.size(), schema);
+  const auto at = sql.find(mark);
+  return at == std::string::npos ? sql : sql.replace(at, mark.size(), schema);
 }
 
 // A row, read from left to right.
@@ -99,12 +98,14 @@ std::unique_ptr<Connection> memory_database() {
 
 EnqueuedEvents::EnqueuedEvents(Connection& connection, std::string schema)
     : connection_(connection), schema_(std::move(schema)) {
-  const Rows rows = connection_.run(statement(connection_.dialect(), schema_), after_);
-  if (!rows.empty()) after_ = rows.integer(rows.size() - 1, 21);
+  const std::string table = connection_.dialect() == Dialect::sqlite ? "waybill_event" : "\"{schema}\".event";
+  after_ = connection_.run(in_schema("SELECT coalesce(max(seq), 0) FROM " + table, schema_)).integer(0, 0);
 }
 
 std::vector<Event> EnqueuedEvents::events() const {
-  const Rows rows = connection_.run(statement(connection_.dialect(), schema_), after_);
+  const std::string_view sql =
+      connection_.dialect() == Dialect::sqlite ? testing_sql::enqueued_sqlite : testing_sql::enqueued_postgresql;
+  const Rows rows = connection_.run(in_schema(std::string(sql), schema_), after_);
   std::vector<Event> events;
   for (std::size_t row = 0; row < rows.size(); ++row) events.push_back(event_at(rows, row));
   return events;
