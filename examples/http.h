@@ -9,6 +9,7 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <iostream>
 #include <map>
 #include <stdexcept>
 #include <stop_token>
@@ -88,9 +89,20 @@ inline void answer(int client, const Response& response) {
     sent = ::send(client, text.data(), text.size(), MSG_NOSIGNAL);
 }
 
+// What it throws is the end of the request, and not of the process.
+inline Response handled(const std::function<Response(const Request&)>& handle, const Request& request) {
+  try {
+    return handle(request);
+  } catch (const std::exception& error) {
+    std::cerr << error.what() << '\n';
+    return {.status = 500, .content_type = "text/plain", .body = "it did not work\n"};
+  }
+}
+
 }  // namespace detail
 
-// Serves on 127.0.0.1 until `stop`, and returns when all are answered. `handle` is called by many threads at once.
+// Serves on 127.0.0.1 until `stop`, and returns when all are answered. `handle` is called by many threads at once; what
+// it throws is answered with 500.
 inline void serve(std::uint16_t port, const std::stop_token& stop,
                   const std::function<Response(const Request&)>& handle) {
   const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -114,7 +126,7 @@ inline void serve(std::uint16_t port, const std::stop_token& stop,
     ++busy;
     std::thread([client, &busy, &handle] {
       Request request;
-      if (detail::read_request(client, request)) detail::answer(client, handle(request));
+      if (detail::read_request(client, request)) detail::answer(client, detail::handled(handle, request));
       ::close(client);
       --busy;
     }).detach();

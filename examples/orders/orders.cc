@@ -8,8 +8,6 @@
 // placed is told to billing by the outbox, at least once; billing's inbox makes that one invoice. Kill it whenever you
 // like.
 
-#include <atomic>
-#include <csignal>
 #include <iostream>
 
 #include <nlohmann/json.hpp>
@@ -21,14 +19,12 @@
 #include "waybill/relay.h"
 #include "waybill/sqlite.h"
 
-#include "http.h"
+#include "service.h"
 
 namespace {
 
 using nlohmann::json;
 using waybill::Connection;
-
-std::stop_source stopping;
 
 std::unique_ptr<waybill::Store> open_store(const std::string& url) {
   const std::string sqlite = "sqlite:";
@@ -46,10 +42,14 @@ void make_tables(waybill::Store& store, const std::string& url) {
 
 // --- The API: POST /orders
 
+// A whole number from 0 on. What is too large for the column would become a negative one.
+bool is_amount(const json& amount) {
+  return amount.is_number_unsigned() && amount.get<std::int64_t>() >= 0;
+}
+
 waybill::StoredAnswer place_order(Connection& db, const std::string& body) {
   const json order = json::parse(body, nullptr, false);
-  if (!order.is_object() || !order.value("item", json()).is_string() ||
-      !order.value("amount", json()).is_number_integer())
+  if (!order.is_object() || !order.value("item", json()).is_string() || !is_amount(order.value("amount", json())))
     return {.status = 400, .body = R"({"detail":"an order has an item and an amount"})"};
   const std::string id = waybill::EventId::make().to_string();
   const std::string item = order["item"];
@@ -80,16 +80,6 @@ http::Response answer(Connection& db, const http::Request& request) {
   return {.status = result.answer.status, .content_type = result.answer.content_type, .body = result.answer.body};
 }
 
-http::Response answer(const std::string& url, const http::Request& request) {
-  try {
-    return answer(*waybill::connect(url), request);  // A service has a pool of them.
-  } catch (const waybill::Error& error) {
-    std::cerr << error.what() << '\n';
-    const bool clients = error.remedy() == waybill::Remedy::fix_input;
-    return {.status = clients ? 400 : 503, .body = R"({"detail":"it did not work; ask again under the same key"})"};
-  }
-}
-
 // --- Billing: an invoice for every order, however often it hears of it
 
 waybill::Outcome::Kind bill(Connection& db, const waybill::EventView& event) {
@@ -103,23 +93,29 @@ waybill::Outcome::Kind bill(Connection& db, const waybill::EventView& event) {
     return waybill::Outcome::Kind::delivered;
   } catch (const waybill::Error& error) {
     std::cerr << error.what() << '\n';
-    return waybill::Outcome::Kind::unavailable;  // It comes again.
+    // It comes again. While the database is away no event is to blame; otherwise it is this one, which has so many
+    // attempts and is then a dead letter.
+    const bool away = error.remedy() == waybill::Remedy::retry || error.remedy() == waybill::Remedy::unknown;
+    return away ? waybill::Outcome::Kind::unavailable : waybill::Outcome::Kind::retry;
   }
 }
 
-void run(const std::string& url, std::uint16_t port) {
+void run(const std::string& url, const std::string& port, const std::stop_source& stop) {
   const auto store = open_store(url);
   make_tables(*store, url);
   const auto billing = waybill::connect(url);
-  waybill::Relay relay(*store, {.name = "orders"});
+  waybill::Relay relay(*store, {.name = "orders"},
+                       waybill::stderr_log(waybill::LogLevel::warning, waybill::LogFormat::logfmt));
   relay.add({.name = "billing", .match = {.topic = {"order.placed"}}},
             waybill::sink_from([&](const waybill::EventView& event) { return bill(*billing, event); }));
-  const std::jthread relaying([&] { relay.run(stopping.get_token()); });
-  http::serve(port, stopping.get_token(), [&](const http::Request& request) {
-    const http::Response response = answer(url, request);
-    relay.hint();
-    return response;
-  });
+  const auto serve = [&] {
+    service::serve(url, port, stop.get_token(), [&](Connection& db, const http::Request& request) {
+      http::Response response = answer(db, request);
+      relay.hint();
+      return response;
+    });
+  };
+  service::together(stop, serve, [&] { relay.run(stop.get_token()); });
 }
 
 }  // namespace
@@ -129,21 +125,5 @@ int main(int argc, char** argv) {
     std::cerr << "orders STORE PORT\n";
     return 2;
   }
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  std::thread([ends] {
-    int number = 0;
-    sigwait(&ends, &number);
-    stopping.request_stop();
-  }).detach();
-  try {
-    run(argv[1], static_cast<std::uint16_t>(std::stoi(argv[2])));
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  return service::run([&](const std::stop_source& stop) { run(argv[1], argv[2], stop); });
 }

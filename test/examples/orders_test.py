@@ -12,7 +12,8 @@ import threading
 import time
 import unittest
 
-from processes import Postgres, free_port
+from example import BINARY, ExampleCase
+from processes import free_port
 from walk import SOURCE, Walk
 
 EXAMPLE = os.environ["WAYBILL_EXAMPLE"]
@@ -87,8 +88,12 @@ class OrdersCase:
         status, problem = self.orders.insist("POST", "/orders", '{"item": "tea", "amount": 4}', "k-1")
         self.assertEqual((422, 422), (status, json.loads(problem)["status"]))
         self.assertEqual(400, self.orders.insist("POST", "/orders", tea)[0])
-        self.assertEqual(400, self.orders.insist("POST", "/orders", tea, "k" * 256)[0])
-        self.assertEqual(400, self.orders.insist("POST", "/orders", "no order", "k-2")[0])
+        status, problem = self.orders.insist("POST", "/orders", tea, "k" * 256)
+        self.assertEqual(400, status)
+        self.assertIn("255", problem, "to ask again would not help")
+        for number, order in enumerate(["no order", *(f'{{"item": "tea", "amount": {amount}}}'
+                                                      for amount in ("-1", "1.5", "18446744073709551615", '"3"'))]):
+            self.assertEqual(400, self.orders.insist("POST", "/orders", order, f"bad-{number}")[0], order)
         self.assertEqual(404, self.orders.insist("GET", "/")[0])
         self.assertEqual([json.loads(body)["order"]], self.wait_for_invoices(1))
         self.assertEqual(0, self.orders.stop())
@@ -132,6 +137,12 @@ class SqliteOrders(OrdersCase, unittest.TestCase):
     def store(self):
         return f"sqlite:{self.folder}/orders.db"
 
+    def test_a_port_that_is_taken_ends_it(self):
+        self.orders.insist("GET", "/invoices")
+        second = subprocess.run([EXAMPLE, f"sqlite:{self.folder}/second.db", str(self.orders.port)], check=False,
+                                stderr=subprocess.PIPE, text=True, timeout=60)
+        self.assertEqual(1, second.returncode)
+        self.assertIn(f"cannot listen on port {self.orders.port}", second.stderr)
 
     def test_its_page(self):
         (self.folder / "walk").mkdir()
@@ -139,21 +150,28 @@ class SqliteOrders(OrdersCase, unittest.TestCase):
              {"orders": EXAMPLE}).go()
 
 
-class PostgresOrders(OrdersCase, unittest.TestCase):
+class PostgresOrders(OrdersCase, ExampleCase):
     databases = 0
-
-    @classmethod
-    def setUpClass(cls):
-        folder = tempfile.mkdtemp(prefix="waybill-orders-pg-")
-        cls.addClassCleanup(shutil.rmtree, folder, ignore_errors=True)
-        cls.server = Postgres(folder, "orders", lazy=False)
-        cls.addClassCleanup(cls.server.crash)
 
     def store(self):
         PostgresOrders.databases += 1
         database = f"t{PostgresOrders.databases}"
         self.server.psql("postgres", "-c", f"CREATE DATABASE {database}")
         return f"postgresql://postgres@127.0.0.1:{self.server.port}/{database}"
+
+    def test_what_can_never_be_billed_is_its_own_affair(self):
+        """It is tried so many times, and billing does not count as away."""
+        self.orders.insist("GET", "/invoices")
+        subprocess.run([BINARY, "--quiet", "enqueue", "--topic", "order.placed", "--payload",
+                        r'{"order": "no text: \u0000", "amount": 1}'], check=True, stdout=subprocess.DEVNULL,
+                       env={**os.environ, "DATABASE_URL": self.orders.store})
+        body = self.orders.insist("POST", "/orders", '{"item": "tea", "amount": 3}', "k-1")[1]
+        self.assertEqual([json.loads(body)["order"]], self.wait_for_invoices(1))
+        deadline = time.monotonic() + 60
+        look = ["psql", "-XAtq", "-c", "SELECT standing FROM waybill.undelivered", self.orders.store]
+        while subprocess.run(look, check=True, stdout=subprocess.PIPE, text=True).stdout != "retrying\n":
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.1)
 
 
 if __name__ == "__main__":
