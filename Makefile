@@ -1,11 +1,11 @@
 # The two commands: `make run` (a demo to look at) and `make test` (everything). Each installs what it needs first.
-# Beside them: `make build`, `make install` (with PREFIX and DESTDIR), `make asan`, `make tsan`, `make lint`, `make
-# format`. What takes long: `make chaos-core` (a quarter of an hour of killing things), `make chaos-failures` (as long,
+# Beside them: `make build`, `make examples` (into build/examples/bin/), `make install` (with PREFIX and DESTDIR), `make
+# asan`, `make tsan`, `make lint`, `make format`. What takes long: `make chaos-core` (a quarter of an hour of killing things), `make chaos-failures` (as long,
 # with destinations that fail and people who redrive), `make chaos-brokers` (half an hour of restarting RabbitMQ and
 # NATS), `make chaos-conflicts` (a hundred thousand of them); `make proof-rebuild` (a projection of a million events rebuilt
 # under load); `make bench`, `make bench-failures`, `make bench-brokers` and `make bench-library` (at most half an hour of
 # figures each, into build/bench/).
-.PHONY: build install run test asan tsan lint format chaos-core chaos-failures chaos-brokers chaos-conflicts proof-rebuild bench \
+.PHONY: build examples install run test asan tsan lint format chaos-core chaos-failures chaos-brokers chaos-conflicts proof-rebuild bench \
   bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint
 ARGS ?=
 PREFIX ?= /usr/local
@@ -14,6 +14,10 @@ PYTHON = /usr/bin/python3 -B
 build: packages-build
 	cmake --preset release -DWAYBILL_TESTS=OFF
 	cmake --build --preset release --target waybill
+
+examples: packages-build
+	cmake --preset release -DWAYBILL_TESTS=OFF -DWAYBILL_EXAMPLES=ON
+	cmake --build --preset release --target waybill examples/all
 
 install: packages-build
 	cmake --preset release -DWAYBILL_TESTS=OFF -DCMAKE_INSTALL_PREFIX=$(PREFIX)

@@ -86,7 +86,7 @@ int run(Connection& db, const std::vector<std::string>& words) {
     waybill::with_retries(db, [&](Connection& same) { delete_user(same, words[1]); });
     std::cout << "deleted\n";
   } else {
-    std::cerr << "users register EMAIL NAME, change ID EMAIL NAME, delete ID\n";
+    std::cerr << "user-service register EMAIL NAME, change ID EMAIL NAME, delete ID\n";
     return 2;
   }
   return 0;

@@ -11,7 +11,7 @@ class Users(ExampleCase):
         broker = servers.Nats()
         self.addCleanup(broker.close)
         self.walk("users", {"NATS_URL": broker.url, "USERS_URL": self.server.url.replace("postgres@", "users_service@")},
-                  {"users": os.environ["WAYBILL_EXAMPLE"]})
+                  {"user-service": os.environ["WAYBILL_EXAMPLE"]})
 
         lines = backlog(broker.url, "USERS", "waybill", 3)
         self.assertEqual([f"events.user.user.{what}" for what in ("created", "updated", "deleted")],
