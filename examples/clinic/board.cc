@@ -1,5 +1,7 @@
 #include "board.h"
 
+#include "waybill/consume.h"
+
 #include "events.h"
 
 namespace clinic {
@@ -8,14 +10,19 @@ namespace {
 using waybill::Connection;
 using waybill::RecordedEvent;
 
+// The board has not heard of everything: such an event is a dead letter, for a person to look at.
+void expect_one(const waybill::Rows& rows, const std::string& patient) {
+  if (rows.affected() != 1) throw waybill::Rejection("patient " + patient + " is not on the board");
+}
+
 // Where a patient is, as a reader of the page wants it. `since`: the version of the queue, so that lines keep their
 // order.
 void move(Connection& db, const RecordedEvent& event, const std::string& patient, const std::string& place) {
-  db.run("UPDATE patient SET place = $1, since = $2 WHERE id = $3", place, event.version, patient);
+  expect_one(db.run("UPDATE patient SET place = $1, since = $2 WHERE id = $3", place, event.version, patient), patient);
 }
 
 void leave(Connection& db, const std::string& patient) {
-  db.run("DELETE FROM patient WHERE id = $1", patient);
+  expect_one(db.run("DELETE FROM patient WHERE id = $1", patient), patient);
 }
 
 template <typename E, typename Handle>
@@ -89,7 +96,8 @@ waybill::Projection waiting_room() {
               " place text NOT NULL, since bigint NOT NULL);"
               "CREATE TABLE room (id text PRIMARY KEY)",
           .handlers = std::move(handlers),
-          .stream_type = "waiting-queue"};
+          .stream_type = "waiting-queue",
+          .tenant = "default"};  // The board's user sees one tenant, and not all of them.
 }
 
 http::Response on_the_board(Connection& db, const http::Request& request) {

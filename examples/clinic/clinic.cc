@@ -3,9 +3,9 @@
 //   clinic desk PORT     where it is decided: check-in, cashier, consultations, rooms
 //   clinic board PORT    what the waiting room sees
 //
-// DATABASE_URL says where the database is, AMQP_URL where the board finds RabbitMQ.
+// CLINIC_URL says where the database is, AMQP_URL where the board finds RabbitMQ.
 
-#include <csignal>
+#include <chrono>
 #include <cstdlib>
 #include <iostream>
 
@@ -14,48 +14,16 @@
 
 #include "board.h"
 #include "desk.h"
+#include "service.h"
 
 namespace {
 
-std::stop_source stopping;
-
-void stop_on_signals() {
-  sigset_t ends;
-  sigemptyset(&ends);
-  sigaddset(&ends, SIGTERM);
-  sigaddset(&ends, SIGINT);
-  pthread_sigmask(SIG_BLOCK, &ends, nullptr);
-  std::thread([ends] {
-    int number = 0;
-    sigwait(&ends, &number);
-    stopping.request_stop();
-  }).detach();
-}
-
-using Answer = http::Response (*)(waybill::Connection&, const http::Request&);
-
-void serve(const std::string& url, const char* port, Answer answer) {
-  http::serve(static_cast<std::uint16_t>(std::stoi(port)), stopping.get_token(), [&](const http::Request& request) {
-    try {
-      return answer(*waybill::connect(url), request);  // A service has a pool of them.
-    } catch (const waybill::Error& error) {
-      std::cerr << error.what() << '\n';
-      return http::Response{.status = 503, .content_type = "text/plain", .body = "it did not work; try again\n"};
-    }
-  });
-}
-
-// What goes wrong, on the standard error output.
-void complain(waybill::LogLevel level, std::string_view text, std::span<const waybill::LogField>) {
-  if (level >= waybill::LogLevel::warning) std::cerr << text << '\n';
-}
-
 // The projection is fed by the broker: each message in one transaction with the inbox, and acknowledged after it.
-void show(const std::string& url, const std::string& broker, const char* port) {
+void show(const std::string& url, const std::string& broker, const std::string& port, const std::stop_source& stop) {
   const waybill::Projection room = clinic::waiting_room();
   const auto db = waybill::connect(url);
   waybill::make_tables(*db, room);
-  const waybill::Log log(complain);
+  const waybill::Log log = waybill::stderr_log(waybill::LogLevel::warning, waybill::LogFormat::logfmt);
   waybill::Consumer consumer(
       {.name = "waiting-room"}, *db,
       waybill::rabbitmq_source({.url = broker, .queue = "waiting-room", .declare = {.on = true, .exchange = "clinic"}},
@@ -64,30 +32,31 @@ void show(const std::string& url, const std::string& broker, const char* port) {
         waybill::handle(same, room, delivery.event);
       },
       log);
-  const std::jthread following([&] { consumer.run(stopping.get_token()); });
-  serve(url, port, clinic::on_the_board);
+  const auto serve = [&] {
+    // The queue is made with the connection. What is published before goes past it: nobody sees the board until then.
+    while (consumer.counts().broker_away && !stop.stop_requested())
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    service::serve(url, port, stop.get_token(), clinic::on_the_board);
+  };
+  service::together(stop, serve, [&] { consumer.run(stop.get_token()); });
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
   const std::string side = argc == 3 ? argv[1] : "";
-  const char* url = std::getenv("DATABASE_URL");
+  const char* url = std::getenv("CLINIC_URL");
   const char* broker = std::getenv("AMQP_URL");
-  if ((side != "desk" && side != "board") || url == nullptr || broker == nullptr) {
-    std::cerr << "clinic desk|board PORT; DATABASE_URL says where the database is, AMQP_URL where RabbitMQ is\n";
+  if ((side != "desk" && side != "board") || url == nullptr || (side == "board" && broker == nullptr)) {
+    std::cerr << "clinic desk|board PORT; CLINIC_URL says where the database is, for a user with the role "
+                 "waybill_service, AMQP_URL where the board finds RabbitMQ\n";
     return 2;
   }
-  stop_on_signals();
-  try {
+  return service::run([&](const std::stop_source& stop) {
     if (side == "desk") {
-      serve(url, argv[2], clinic::at_the_desk);
+      service::serve(url, argv[2], stop.get_token(), clinic::at_the_desk);
     } else {
-      show(url, broker, argv[2]);
+      show(url, broker, argv[2], stop);
     }
-    return 0;
-  } catch (const std::exception& error) {
-    std::cerr << error.what() << '\n';
-    return 1;
-  }
+  });
 }

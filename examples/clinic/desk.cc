@@ -20,6 +20,11 @@ std::string patient(const json& body) {
 std::string room(const json& body) {
   return body.at("room");
 }
+// Whole: to read 40.7 as one would make it 40. What is too large for it becomes a negative one.
+std::int64_t amount(const json& body) {
+  if (!body.at("amount").is_number_integer()) throw Refused("an amount is a whole number");
+  return body.at("amount");
+}
 
 const std::map<std::string, Ask> asks{
     {"/check-in",
@@ -27,7 +32,7 @@ const std::map<std::string, Ask> asks{
        queue.check_in(patient(body), body.at("name"), body.value("urgent", false));
      }},
     {"/cashier/call", [](auto& queue, const json&) { queue.call_to_cashier(); }},
-    {"/cashier/pay", [](auto& queue, const json& body) { queue.pay(patient(body), body.at("amount")); }},
+    {"/cashier/pay", [](auto& queue, const json& body) { queue.pay(patient(body), amount(body)); }},
     {"/cashier/pending", [](auto& queue, const json& body) { queue.defer_payment(patient(body)); }},
     {"/cashier/absent", [](auto& queue, const json& body) { queue.absent_at_cashier(patient(body)); }},
     {"/consultation/call", [](auto& queue, const json& body) { queue.call(room(body)); }},

@@ -29,6 +29,7 @@ std::string WaitingQueue::call_to_cashier() {
 
 void WaitingQueue::pay(const std::string& patient, std::int64_t amount) {
   at_cashier(patient);
+  if (amount < 0) throw Refused("an amount is not negative");
   happen(PaymentValidated{.patient = patient, .amount = amount});
 }
 
