@@ -34,6 +34,9 @@ class Session {
   std::list<ApiKey> keys_;
 };
 
+// The tenant's keys, for those who only want to see them: nothing is locked or tracked.
+std::vector<ApiKey> api_keys_of(waybill::Connection& db, const std::string& tenant);
+
 // Does it in one transaction, in which only that tenant's rows are there: states and events, or neither.
 void run(waybill::Connection& db, const std::string& tenant, const std::function<void(Session&)>& doing);
 

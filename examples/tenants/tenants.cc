@@ -57,10 +57,8 @@ void close_tenant(Connection& db, const std::string& tenant, const Words&) {
 }
 
 void list_keys(Connection& db, const std::string& tenant, const Words&) {
-  tenants::run(db, tenant, [](Session& session) {
-    for (const ApiKey& key : session.api_keys())
-      std::cout << key.tenant() << ' ' << key.name() << ' ' << (key.valid() ? "valid" : "revoked") << '\n';
-  });
+  for (const ApiKey& key : tenants::api_keys_of(db, tenant))
+    std::cout << key.tenant() << ' ' << key.name() << ' ' << (key.valid() ? "valid" : "revoked") << '\n';
 }
 
 struct Command {
@@ -89,7 +87,7 @@ int main(int argc, char** argv) {
     return 2;
   }
   try {
-    // Who asks, and why, is in the metadata of every event.
+    // Where it comes from, and what else follows from the same command, is in the metadata of every event.
     const waybill::EventContextScope because(
         {.source = "tenants", .correlation_id = waybill::EventId::make().to_string()});
     command->run(*waybill::connect(url), words[1], Words(words.begin() + 2, words.end()));
