@@ -163,5 +163,6 @@ install(FILES ${CMAKE_BINARY_DIR}/install/waybill-config.cmake ${CMAKE_BINARY_DI
   DESTINATION ${config_folder})
 
 install(TARGETS waybill)
-install(FILES README.md CHANGELOG.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
-install(DIRECTORY docs/ examples DESTINATION ${CMAKE_INSTALL_DOCDIR})
+# As they lie in the source, so that their links lead somewhere.
+install(FILES README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

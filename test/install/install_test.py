@@ -40,6 +40,9 @@ class InstallTest(unittest.TestCase):
     def environment(self):
         return os.environ | {"PKG_CONFIG_PATH": str(self.libdir / "pkgconfig"), "LD_LIBRARY_PATH": str(self.libdir)}
 
+    def pages(self):
+        return next(self.prefix.glob("**/ARCHITECTURE.md")).parent
+
     def used(self, program):
         """The consumer works, and so does the installed program on its file."""
         database = self.folder / f"{program.parent.name}.db"
@@ -71,6 +74,18 @@ class InstallTest(unittest.TestCase):
         flags = run("pkg-config", "--cflags", "--libs", "waybill", env=self.environment())
         run(CXX, "-std=c++20", HERE / "consumer" / "consumer.cc", "-o", folder / "consumer", *shlex.split(flags))
         self.used(folder / "consumer")
+
+    def test_an_example_is_built_elsewhere_as_its_page_says(self):
+        shutil.copytree(self.pages() / "examples", self.folder / "examples")
+        page = (self.folder / "examples" / "README.md").read_text()
+        command = re.search(r"^g\+\+ .*pkg-config.*$", page, re.M).group(0).replace("g++", CXX, 1)
+        run("bash", "-euc", command, cwd=self.folder / "examples" / "clinic", env=self.environment())
+
+    def test_the_pages_lead_to_each_other(self):
+        for page in self.pages().rglob("*.md"):
+            text = re.sub(r"^```.*?^```$", "", page.read_text(), flags=re.M | re.S)
+            for link in re.findall(r"\]\((?!https?:)([^)#\s]+)", text):
+                self.assertTrue((page.parent / link).exists(), f"{page.name}: {link}")
 
     def test_core_headers_include_nothing_of_others(self):
         installed = sorted((self.prefix / "include" / "waybill").glob("*.h"))
