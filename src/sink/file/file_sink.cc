@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "model/event_json.h"
@@ -71,10 +72,24 @@ class FileSink final : public Sink {
     if (fd_ >= 0) return {};
     fd_ = ::open(options_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
     if (fd_ < 0) return trouble("open");
+    broken_line_ = ends_inside_a_line().value_or(broken_line_);
     if (!options_.fsync || sync_folder()) return {};
     const std::string failed = trouble("sync the folder of");
     close_file();
     return failed;
+  }
+
+  // Whoever wrote to it before us may have died while he did. None: it is no file that can be read.
+  std::optional<bool> ends_inside_a_line() const {
+    struct stat status {};
+    if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
+    if (status.st_size == 0) return false;
+    const int fd = ::open(options_.path.c_str(), O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return std::nullopt;
+    char last = '\n';
+    const bool read = ::pread(fd, &last, 1, status.st_size - 1) == 1;
+    ::close(fd);
+    return read ? std::optional(last != '\n') : std::nullopt;
   }
 
   // A new file is on disk only when its name is.

@@ -52,6 +52,18 @@ TEST_F(FileSinkTest, AppendsALinePerEvent) {
   EXPECT_THAT(text, HasSubstr(R"("payload":{ }})"));
 }
 
+// Of somebody who was killed while he wrote it.
+TEST_F(FileSinkTest, ALineThatAnotherHasBrokenOffIsEndedFirst) {
+  std::ofstream(path_) << "{}\n{\"id\":";
+  const auto sink = file_sink({.path = path_});
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "a", .payload = "1"}).kind);
+  sink->close({});
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "b", .payload = "2"}).kind);
+  const std::string text = contents(path_);
+  EXPECT_THAT(text, StartsWith("{}\n{\"id\":\n{"));
+  EXPECT_EQ(4, std::count(text.begin(), text.end(), '\n'));
+}
+
 TEST_F(FileSinkTest, AnOutageIsNotTheEventsFault) {
   const auto sink = file_sink({.path = testing::TempDir() + "/no/such/folder/x"});
   const Outcome outcome = deliver(*sink, {.topic = "a", .payload = "1"});
