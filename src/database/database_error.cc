@@ -29,6 +29,10 @@ bool contains(const Texts& texts, std::string_view text) {
   return std::find(texts.begin(), texts.end(), text) != texts.end();
 }
 
+// What was written is wrong, not the database: data, constraints, what a trigger or function of the application raises,
+// more than one row where one may be, a view's check, limits of sizes.
+constexpr std::array<std::string_view, 6> input_classes{"21", "22", "23", "44", "54", "P0"};
+
 // "cached plan must not change result type", whatever the server's language: a migration has changed a table. The same
 // statement works once it is prepared anew.
 bool is_stale_plan(std::string_view state, const PGresult* result) {
@@ -65,6 +69,24 @@ std::string_view way_out(int code, std::string_view text) {
   }
 }
 
+// `invalid input syntax for type integer: "…"`: what is wrong with data is said by quoting it, and data do not belong
+// in logs. What our own functions say (22023) does not, and of a wrong encoding it is the encoding's name.
+bool quotes_data(std::string_view sqlstate) {
+  return sqlstate.starts_with("22") && sqlstate != "22023" && sqlstate != "22021" && sqlstate != "22P05";
+}
+
+// Without what is between quotation marks, of any language.
+std::string without_value(const std::string& text) {
+  constexpr std::array<std::string_view, 6> marks{"\"", "«", "»", "„", "“", "”"};
+  std::size_t begin = text.size();
+  std::size_t end = 0;
+  for (const std::string_view mark : marks) {
+    if (const auto at = text.find(mark); at != std::string::npos) begin = std::min(begin, at);
+    if (const auto at = text.rfind(mark); at != std::string::npos) end = std::max(end, at + mark.size());
+  }
+  return begin < end ? text.substr(0, begin) + "'…'" + text.substr(end) : text;
+}
+
 }  // namespace
 
 std::string one_line(std::string_view message) {
@@ -78,7 +100,7 @@ std::string one_line(std::string_view message) {
 Remedy postgres_remedy(std::string_view sqlstate) {
   const std::string_view kind = sqlstate.substr(0, 2);
   if (contains(retry_classes, kind) || contains(retry_states, sqlstate)) return Remedy::retry;
-  return kind == "22" || kind == "23" ? Remedy::fix_input : Remedy::fix_config;
+  return contains(input_classes, kind) ? Remedy::fix_input : Remedy::fix_config;
 }
 
 bool is_collision(std::string_view sqlstate) {
@@ -86,7 +108,9 @@ bool is_collision(std::string_view sqlstate) {
 }
 
 Error postgres_refusal(std::string_view who, std::string_view sqlstate, std::string_view message) {
-  return {postgres_remedy(sqlstate), fmt::format("{}: {}{}", who, one_line(message), way_out(sqlstate))};
+  const std::string text = one_line(message);
+  return {postgres_remedy(sqlstate),
+          fmt::format("{}: {}{}", who, quotes_data(sqlstate) ? without_value(text) : text, way_out(sqlstate))};
 }
 
 Error postgres_error(std::string_view who, const pg_conn* connection, const pg_result* result) {

@@ -13,7 +13,8 @@ TEST(DatabaseError, WhatALaterTryMayPassIsRetried) {
   for (const char* state : {"08006", "40001", "40P01", "53100", "53300", "55P03", "57P01", "57014", "58030", "25006",
                             "25P02", "25P03", "25P04", "26000", "XX000"})
     EXPECT_EQ(Remedy::retry, postgres_remedy(state)) << state;
-  for (const char* state : {"22P02", "23514", "23505"}) EXPECT_EQ(Remedy::fix_input, postgres_remedy(state)) << state;
+  for (const char* state : {"21000", "22P02", "23514", "23505", "44000", "54000", "P0001"})
+    EXPECT_EQ(Remedy::fix_input, postgres_remedy(state)) << state;
   for (const char* state : {"42P01", "42501", "3F000", "28P01", "0A000", "XX001", ""})
     EXPECT_EQ(Remedy::fix_config, postgres_remedy(state)) << state;
   for (const int code : {SQLITE_BUSY, SQLITE_BUSY_SNAPSHOT, SQLITE_LOCKED, SQLITE_FULL, SQLITE_IOERR_FSYNC,
@@ -21,6 +22,22 @@ TEST(DatabaseError, WhatALaterTryMayPassIsRetried) {
     EXPECT_EQ(Remedy::retry, sqlite_remedy(code)) << code;
   EXPECT_EQ(Remedy::fix_input, sqlite_remedy(SQLITE_CONSTRAINT_CHECK));
   EXPECT_EQ(Remedy::fix_config, sqlite_remedy(SQLITE_NOTADB));
+}
+
+TEST(DatabaseError, DataAreNotQuoted) {
+  const auto says = [](const char* state, const char* message) {
+    return std::string(postgres_refusal("db", state, message).what());
+  };
+  EXPECT_EQ("db: invalid input syntax for type integer: '…'",
+            says("22P02", R"(invalid input syntax for type integer: "4111 "1111"")"));
+  EXPECT_EQ("db: value '…' is out of range for type integer",
+            says("22003", R"(value "99999999999" is out of range for type integer)"));
+  EXPECT_EQ("db: la valeur '…' est hors limites", says("22003", "la valeur « 99999999999 » est hors limites"));
+  EXPECT_EQ("db: division by zero", says("22012", "division by zero"));
+  EXPECT_EQ(R"(db: say "all")", says("22023", R"(say "all")")) << "our own";
+  EXPECT_EQ(R"(db: invalid byte sequence for encoding "UTF8": 0xff)",
+            says("22021", R"(invalid byte sequence for encoding "UTF8": 0xff)"));
+  EXPECT_EQ(R"(db: violates check constraint "c")", says("23514", R"(violates check constraint "c")"));
 }
 
 TEST(DatabaseError, AFullDiskHasAWayOut) {
