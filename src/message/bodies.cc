@@ -80,6 +80,7 @@ void append_waybill_json(Message& message, const EventView& event) {
   append_member(out, "timestamp", to_rfc3339(event.occurred_at));
   if (!event.schema_id.empty()) append_member(out, "schema_id", event.schema_id);
   if (event.schema_version) append_number(out, "schema_version", *event.schema_version);
+  if (!event.key.empty()) append_member(out, "key", event.key);
   out += '}';
 }
 

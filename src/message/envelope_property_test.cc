@@ -138,7 +138,8 @@ RC_GTEST_PROP(EnvelopeProperty, BodiesAreJsonThatSaysWhatTheEventSays, ()) {
   if (envelope == Envelope::waybill) {
     RC_ASSERT(body["event_type"] == row.type);
     RC_ASSERT(body["aggregate_id"] == row.id);
-    RC_ASSERT(body.size() == 8U + (row.schema.empty() ? 0 : 1));
+    RC_ASSERT(body.value("key", "") == row.key);
+    RC_ASSERT(body.size() == 8U + (row.schema.empty() ? 0 : 1) + (row.key.empty() ? 0 : 1));
   }
   if (envelope == Envelope::cloudevents_structured) RC_ASSERT(body["type"] == row.type);
   if (envelope == Envelope::masstransit)

@@ -73,7 +73,7 @@ def expected(envelope, event):
     if envelope == "waybill":
         return common | {"aggregate_type": event.get("aggregate_type", ""),
                          "aggregate_id": event.get("aggregate_id", ""), "version": event.get("version", 1),
-                         "metadata": event.get("metadata", {})}
+                         "metadata": event.get("metadata", {})} | set_only(key=event.get("key"))
     return common | set_only(
         source="/clinic", aggregate_type=event.get("aggregate_type"), aggregate_id=event.get("aggregate_id"),
         version=event.get("version"), key=event.get("key", aggregate), tenant=event.get("tenant"),

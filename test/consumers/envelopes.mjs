@@ -156,6 +156,7 @@ function readWaybill(message) {
     "timestamp": RFC3339,
     "schema_id?": "string",
     "schema_version?": "number",
+    "key?": "string",
   });
   assert.equal("event_data" in body, !("event_data_base64" in body), "either event_data or event_data_base64");
   return {
@@ -166,6 +167,7 @@ function readWaybill(message) {
     version: body.version,
     schema_id: body.schema_id,
     schema_version: body.schema_version,
+    key: body.key,
     metadata: body.metadata,
     occurred_at: body.timestamp,
     headers: ownHeaders(message),
