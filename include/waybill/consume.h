@@ -36,7 +36,9 @@ namespace WAYBILL_API waybill {
 
 // A message as a broker brought it, out of its envelope.
 struct Delivery {
-  std::string id{};                  // What it is known by in the inbox: as its sender made it.
+  // What it is known by in the inbox: as its sender made it. Of CloudEvents with an id that is no UUID "SOURCE ID", for
+  // it may be somebody else's, too.
+  std::string id{};
   RecordedEvent event{};             // What it tells. Its `id` is zero if `id` is no UUID.
   std::optional<std::string> key{};  // What its order is kept by; empty: it has none. None: the message does not tell.
   std::vector<Header> headers{};     // All of them, the envelope's too, in their order.
@@ -57,12 +59,13 @@ class Rejection : public Error {
 // may be begun again. The current EventContext is the message's: what is recorded or enqueued here follows from it.
 //
 // What it throws rolls everything back:
-//   Rejection, UnknownType   the message is given up at once
+//   Rejection                the message is given up at once
+//   UnknownType              the same, if it is this message's type
 //   anything else            it is tried again later, and given up after `attempts`
 //   Error(fix_config)        the same; but as a person must mend something, which may be no message's fault, it counts
 //                            as an attempt only if other messages were handled since the last one
-// If the transaction cannot even be begun, or the inbox not be read, everything waits for the database, and no attempt
-// counts.
+// A connection to the database that is lost meanwhile counts from the second time on, a lost answer to COMMIT never:
+// the inbox tells whether it was committed. While the database is away everything waits, and nothing counts.
 using HandleDelivery = std::function<void(Connection& connection, const Delivery& delivery)>;
 
 // Handlers by the event's type. A type that nobody has a handler for is a failure, unless ignore_others() was said.
@@ -177,7 +180,8 @@ class Consumer {
   // For those who have a loop of their own: handles one message, if there is one until `deadline`. `idle` is also said
   // after a wait for broker or store.
   Step step(Steady deadline);
-  // Lets go of what is not handled, and of the connection to the broker, by `deadline`. It may be used again.
+  // Lets go of what is not handled, and of the connection to the broker, by `deadline`, or when a host's name was
+  // looked up if that is going on. It may be used again.
   void close(Steady deadline);
 
   // From any thread.

@@ -89,6 +89,10 @@ struct RecordedEvent {
 class UnknownType : public Error {
  public:
   explicit UnknownType(const std::string& type);
+  const std::string& type() const noexcept { return type_; }
+
+ private:
+  std::string type_;
 };
 
 namespace detail {

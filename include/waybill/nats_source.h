@@ -39,7 +39,8 @@ struct NatsSourceOptions {
   std::vector<std::string> subjects{};  // Which of the stream's, with wildcards; none: all. At most one before 2.10.
   std::string domain{};                 // Of JetStream; none: the server's own.
   std::string inbox_prefix = "_INBOX";
-  // The consumer is made if it is not there. If it is, it must be as these say.
+  // The consumer is made if it is not there. If it is, its subjects and max_deliver must be as these say, and with a
+  // prefetch of 1 its max_ack_pending 1; its ack_wait is heeded as it is.
   bool create = true;
   std::uint16_t prefetch = 1;                  // Most that are handed out and not acknowledged (max_ack_pending).
   std::chrono::milliseconds ack_wait{30'000};  // After so long without a sign of us a message is handed out again.

@@ -5,6 +5,15 @@
 #include <utility>
 
 namespace waybill::consume {
+namespace {
+
+constexpr std::size_t forgotten_max = 10'000;
+
+std::pair<std::string, std::string> name_of(const Waiting& waiting) {
+  return {waiting.delivery.event.stream.tenant, waiting.delivery.id};
+}
+
+}  // namespace
 
 std::size_t Backlog::first() const {
   std::size_t found = size();
@@ -22,9 +31,11 @@ std::size_t Backlog::first() const {
 }
 
 void Backlog::add(Waiting waiting, Steady now) {
-  if (const auto known = failures_.find(waiting.delivery.id); known != failures_.end()) {
-    waiting.failures = known->second;
-    failures_.erase(known);
+  if (auto known = failed_.extract(name_of(waiting)); !known.empty()) {
+    waiting.tries = known.mapped().tries;
+    waiting.failures = known.mapped().failures;
+    waiting.was_cut = known.mapped().was_cut;
+    waiting.others = known.mapped().others;
   }
   waiting.due = now;
   waiting_.push_back(std::move(waiting));
@@ -47,9 +58,14 @@ void Backlog::settle(std::uint64_t ticket) {
 }
 
 void Backlog::forget() {
-  failures_.clear();
-  for (const Waiting& waiting : waiting_)
-    if (waiting.failures > 0) failures_[waiting.delivery.id] = waiting.failures;
+  for (Waiting& waiting : waiting_) {
+    if (waiting.tries == 0) continue;
+    auto name = name_of(waiting);
+    waiting.delivery = {};
+    failed_.insert_or_assign(std::move(name), std::move(waiting));
+  }
+  // Some may have gone to others, and never come again.
+  while (failed_.size() > forgotten_max) failed_.erase(failed_.begin());
   waiting_.clear();
 }
 

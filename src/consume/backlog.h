@@ -5,6 +5,7 @@
 #include <deque>
 #include <map>
 #include <string>
+#include <utility>
 
 #include "waybill/consume.h"
 #include "waybill/time.h"
@@ -18,14 +19,15 @@ struct Waiting {
   std::string unreadable{};  // Why it cannot be read; empty if it can.
   int tries = 0;             // that failed
   int failures = 0;          // of those, the ones that count
-  Steady due{};              // Not to be tried before: when it came, or after a failure.
+  bool was_cut = false;      // The connection to the database was lost when it was tried.
   std::uint64_t others = 0;  // How many had been handled when it last failed.
+  Steady due{};              // Not to be tried before: when it came, or after a failure.
 };
 
 // A Backlog holds messages in the order in which they came, and says whose turn it is. No I/O. Not thread-safe.
 class Backlog {
  public:
-  // One that was forgotten comes again with the failures that it had.
+  // One that was forgotten comes again with what is known of its failures.
   void add(Waiting waiting, Steady now);
 
   // Of those that have none of their key before them, the one that has been due for the longest time: so neither those
@@ -47,7 +49,7 @@ class Backlog {
   std::size_t first() const;
 
   std::deque<Waiting> waiting_;
-  std::map<std::string, int, std::less<>> failures_;  // Of those that were forgotten last.
+  std::map<std::pair<std::string, std::string>, Waiting> failed_;  // Of the forgotten, by tenant and id; no delivery.
 };
 
 }  // namespace waybill::consume

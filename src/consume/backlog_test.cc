@@ -100,8 +100,10 @@ TEST_F(BacklogTest, WhatComesAgainHasFailedAsOftenAsBefore) {
   come(2, "b");
   EXPECT_EQ(0, backlog_.next(now_)->failures);
   backlog_.settle(2);
+  backlog_.forget();  // Before the other came again.
   come(1, "a");
   EXPECT_EQ(2, backlog_.next(now_)->failures);
+  EXPECT_EQ(2, backlog_.next(now_)->tries);
 }
 
 }  // namespace

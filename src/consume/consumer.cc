@@ -38,6 +38,12 @@ milliseconds delay_after(int failures, milliseconds first, milliseconds most) {
   return milliseconds(std::uniform_int_distribution(full / 2, full)(random));
 }
 
+// What others have made may be of any length.
+std::string shortened(const std::string& text) {
+  constexpr std::size_t bytes_max = 255;
+  return text.size() <= bytes_max ? text : text.substr(0, bytes_max) + "…";
+}
+
 class NoException : public std::exception {
  public:
   const char* what() const noexcept override { return "something that is no exception was thrown"; }
@@ -139,9 +145,12 @@ class Consumer::Work {
     } catch (const Rejection& rejection) {
       return give_up(waiting, rejection);
     } catch (const UnknownType& unknown) {
-      return give_up(waiting, unknown);
+      // Of another event than this one, which the handler has read, a later version of us may know the type.
+      if (unknown.type() == waiting.delivery.event.type) return give_up(waiting, unknown);
+      return failed(waiting, unknown, true);
     } catch (const Error& error) {
-      return begun ? failed(waiting, error, error.remedy() != Remedy::fix_config) : store_fails(error);
+      const bool its_own = is_its_own(waiting, error, begun);
+      return begun || its_own ? failed(waiting, error, its_own) : store_fails(waiting, error);
     } catch (const std::exception& error) {
       return failed(waiting, error, true);
     } catch (...) {
@@ -154,23 +163,30 @@ class Consumer::Work {
     return inbox_.once(connection_, delivery.id,
                        [&](Connection& same) {
                          begun = true;
+                         store_answers();
                          handle_(same, delivery);
                        },
                        {.transaction = {.tenant = tenant_of(delivery)}});
   }
 
+  // Is it this message's fault?
+  bool is_its_own(Waiting& waiting, const Error& error, bool begun) const {
+    if (error.remedy() == Remedy::unknown) return false;  // It may be committed: the inbox will tell.
+    // Whoever loses the connection once may have been unlucky.
+    if (!connection_.usable()) return begun && std::exchange(waiting.was_cut, true);
+    // Whether something is not set up, or not for this message, is told by the others.
+    if (error.remedy() == Remedy::fix_config) return waiting.tries > 0 && waiting.others < counts_.handled;
+    return begun || error.remedy() == Remedy::fix_input;
+  }
+
   Step failed(Waiting& waiting, const std::exception& failure, bool its_own) {
-    store_answers();
-    // Whether it is this message's fault that something is not set up is told by the others.
-    if (its_own || waiting.others < counts_.handled) ++waiting.failures;
-    waiting.others = counts_.handled;
-    if (options_.attempts > 0 && waiting.failures >= options_.attempts) return give_up(waiting, failure);
+    if (its_own) ++waiting.failures;
+    if (its_own && options_.attempts > 0 && waiting.failures >= options_.attempts) return give_up(waiting, failure);
     put_off(waiting, failure, "a message could not be handled; it is tried again");
     return Step::failed;
   }
 
   Step give_up(Waiting& waiting, const std::exception& failure) {
-    store_answers();
     if (!source_->keeps_rejected()) {
       put_off(waiting, failure, "a message cannot be handled, and not be given up: what is rejected is lost here");
       return Step::failed;
@@ -186,25 +202,32 @@ class Consumer::Work {
 
   void put_off(Waiting& waiting, const std::exception& failure, std::string_view what) {
     ++counts_.failed;
-    ++waiting.tries;
-    waiting.due = now() + delay_after(waiting.tries, options_.first_delay, options_.max_delay);
+    delay(waiting);
     tell(waiting, failure, error_text(failure), what);
+  }
+
+  void delay(Waiting& waiting) {
+    ++waiting.tries;
+    waiting.others = counts_.handled;
+    waiting.due = now() + delay_after(waiting.tries, options_.first_delay, options_.max_delay);
   }
 
   void tell(const Waiting& waiting, const std::exception& failure, const std::string& text, std::string_view what) {
     const Delivery& delivery = waiting.delivery;
     log_.warning(what, {{"consumer", options_.name},
-                        {"message", delivery.id},
-                        {"type", delivery.event.type},
-                        {"tenant", delivery.event.stream.tenant},
-                        {"address", delivery.address},
+                        {"message", shortened(delivery.id)},
+                        {"type", shortened(delivery.event.type)},
+                        {"tenant", shortened(delivery.event.stream.tenant)},
+                        {"address", shortened(delivery.address)},
                         {"attempt", std::to_string(delivery.attempts)},
                         {"error", text}});
     if (options_.on_failure) options_.on_failure(delivery, failure);
   }
 
-  // Nothing of a message was tried: it is the database's own affair.
-  Step store_fails(const Error& error) {
+  // Nothing of a message was tried: it is the database's own affair. If it answers, and what it refuses is this
+  // message's inbox, others have their turn meanwhile.
+  Step store_fails(Waiting& waiting, const Error& error) {
+    if (connection_.usable() && error.remedy() == Remedy::fix_config) delay(waiting);
     ++store_failures_;
     store_due_ = now() + delay_after(store_failures_, store_delay_first, store_delay_max);
     if (store_failures_ == 1 || store_trouble_ != error.what())

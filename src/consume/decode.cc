@@ -22,6 +22,7 @@ using Text = std::optional<std::string>;
 using Members = std::vector<JsonMember>;
 
 constexpr std::size_t id_bytes_max = 512;  // of the inbox
+constexpr std::size_t context_bytes_max = 512;
 
 [[noreturn]] void refuse(const std::string& what) {
   throw Rejection("the message cannot be read: " + what);
@@ -78,10 +79,16 @@ Members members_of(std::string_view json) {
   return std::move(*members);
 }
 
-const std::string_view* find(const Members& members, std::string_view name) {
+const std::string_view* find_any(const Members& members, std::string_view name) {
   const auto found =
       std::find_if(members.begin(), members.end(), [&](const JsonMember& member) { return member.name == name; });
-  return found == members.end() || found->value == "null" ? nullptr : &found->value;
+  return found == members.end() ? nullptr : &found->value;
+}
+
+// What is null counts as absent; but a payload may be just that.
+const std::string_view* find(const Members& members, std::string_view name) {
+  const auto* value = find_any(members, name);
+  return value && *value != "null" ? value : nullptr;
 }
 
 // A text, or a number as its digits.
@@ -95,18 +102,22 @@ Text text_of(const Members& members, std::string_view name) try {
   refuse(fmt::format("its {} is no text", name));
 }
 
-// What stands under `name` as it is, or under `name`_base64.
+// What stands under `name` as it is, or under `name`_base64. A text that is said to be no JSON is what it spells.
 void take_payload(Delivery& delivery, const Members& members, const std::string& name) {
-  if (const auto* json = find(members, name)) {
-    delivery.event.payload = *json;
+  RecordedEvent& event = delivery.event;
+  const bool says_json = is_json_type(delivery.content_type);
+  if (const auto* json = find_any(members, name); json && (says_json || !json->starts_with('"'))) {
+    event.payload = *json;
     return;
   }
-  const auto coded = text_of(members, name + "_base64");
-  if (!coded) return;
-  auto bytes = decode_base64(*coded);
-  if (!bytes) refuse(fmt::format("its {}_base64 is no base64", name));
-  delivery.event.payload = std::move(*bytes);
-  delivery.event.payload_is_json = is_json_type(delivery.content_type) && is_json(delivery.event.payload);
+  if (auto text = text_of(members, name)) {
+    event.payload = std::move(*text);
+  } else if (const auto coded = text_of(members, name + "_base64")) {
+    auto bytes = decode_base64(*coded);
+    if (!bytes) refuse(fmt::format("its {}_base64 is no base64", name));
+    event.payload = std::move(*bytes);
+  }
+  event.payload_is_json = says_json && is_json(event.payload);
 }
 
 // --- Envelopes
@@ -116,11 +127,22 @@ void take_schema(RecordedEvent& event, const Text& id, const Text& version) {
   if (version) event.schema_version = number_of<std::int32_t>(*version, "schema version");
 }
 
+// As Waybill writes it; others have such an attribute, too.
+bool is_place_in_log(const Text& sequence) {
+  constexpr std::size_t digits = 19;
+  return sequence && sequence->size() == digits && sequence->find_first_not_of("0123456789") == std::string::npos;
+}
+
+// CloudEvents' ids need be unique for each source only.
+std::string own_id(const Text& source, const std::string& id) {
+  return !source || id.empty() || EventId::parse(id) ? id : fmt::format("{} {}", *source, id);
+}
+
 // `attribute(name)`: as Text.
 template <typename Attribute>
 void take_attributes(Delivery& delivery, const Attribute& attribute) {
   RecordedEvent& event = delivery.event;
-  if (const Text id = attribute("id")) delivery.id = *id;
+  if (const Text id = attribute("id")) delivery.id = own_id(attribute("source"), *id);
   event.type = attribute("type").value_or(event.type);
   event.topic = attribute("topic").value_or(event.type);
   event.stream.type = attribute("aggregatetype").value_or("");
@@ -132,11 +154,10 @@ void take_attributes(Delivery& delivery, const Attribute& attribute) {
   const Text schema = attribute("schemaid");
   take_schema(event, schema ? schema : attribute("dataschema"), attribute("schemaversion"));
   event.metadata = attribute("metadata").value_or("{}");
-  // Whoever tells a place in the log tells the key, too, if there is one.
   if (const Text key = attribute("partitionkey")) {
     delivery.key = *key;
-  } else if (attribute("sequence")) {
-    delivery.key = "";
+  } else if (is_place_in_log(attribute("sequence"))) {
+    delivery.key = "";  // Waybill would have told it.
   }
 }
 
@@ -175,7 +196,7 @@ bool is_waybill(const Members& members) {
   constexpr std::array<std::string_view, 6> names{"id",         "aggregate_id", "aggregate_type",
                                                   "event_type", "version",      "timestamp"};
   return std::all_of(names.begin(), names.end(), [&](std::string_view name) { return find(members, name); }) &&
-         (find(members, "event_data") || find(members, "event_data_base64"));
+         (find_any(members, "event_data") || find(members, "event_data_base64"));
 }
 
 void read_waybill(Delivery& delivery, const Members& members) {
@@ -190,9 +211,10 @@ void read_waybill(Delivery& delivery, const Members& members) {
   event.occurred_at = time_of(text_of(members, "timestamp").value(), "timestamp");
   take_schema(event, text_of(members, "schema_id"), text_of(members, "schema_version"));
   if (const auto* metadata = find(members, "metadata")) event.metadata = *metadata;
-  if (!find(members, "event_data")) delivery.content_type = "application/octet-stream";
+  delivery.content_type = find_any(members, "event_data") ? "application/json" : "application/octet-stream";
   take_payload(delivery, members, "event_data");
   if (!event.stream.type.empty()) delivery.key = event.stream.type + '/' + event.stream.id;
+  if (auto key = text_of(members, "key")) delivery.key = std::move(*key);
 }
 
 void read_masstransit(Delivery& delivery, const Incoming& incoming) {
@@ -284,17 +306,20 @@ Delivery decode(Incoming& incoming, MessageForm form) {
 }
 
 EventContext context_of(const Delivery& delivery) {
+  // What no header can carry would keep the events that get it from being delivered.
+  const auto carried = [](const std::string& value) {
+    return is_line_value(value) && value.size() <= context_bytes_max ? value : std::string();
+  };
   const auto text = [&](std::string_view name) {
     const auto* value = find(delivery.headers, name);
-    return value && is_text(*value) ? *value : std::string();
+    return value ? carried(*value) : std::string();
   };
   EventContext context{.correlation_id = text("correlation-id"),
                        .causation_id = delivery.id,
                        .traceparent = text("traceparent"),
                        .tracestate = text("tracestate")};
   if (context.correlation_id.empty()) context.correlation_id = text("correlation_id");
-  if (context.correlation_id.empty() && is_text(delivery.correlation_id))
-    context.correlation_id = delivery.correlation_id;
+  if (context.correlation_id.empty()) context.correlation_id = carried(delivery.correlation_id);
   return context;
 }
 

@@ -154,6 +154,23 @@ TEST_P(DecodeTest, BytesComeAsTheyWere) {
   EXPECT_EQ("application/octet-stream", delivery.content_type);
 }
 
+TEST_P(DecodeTest, NullIsAPayloadToo) {
+  if (is(Envelope::masstransit)) return;  // It carries objects only.
+  EventView event = example();
+  event.payload = "null";
+  const Delivery delivery = there_and_back(event);
+  EXPECT_EQ("null", delivery.event.payload);
+  EXPECT_TRUE(delivery.event.payload_is_json);
+  EXPECT_EQ(id, delivery.id);
+}
+
+TEST_P(DecodeTest, AKeyOfItsOwnIsToldWhereTheAggregateIs) {
+  EventView event = example();
+  event.key = "customer-9";
+  const bool tells = !is(Envelope::raw) && !is(Envelope::masstransit);
+  EXPECT_EQ(tells ? std::optional<std::string>("customer-9") : std::nullopt, there_and_back(event).key);
+}
+
 TEST_P(DecodeTest, AnEventOfItsOwnKeyHasNoOrder) {
   EventView event = example();
   event.aggregate_type = event.aggregate_id = {};
@@ -188,11 +205,39 @@ TEST(DecodeForeignTest, ACloudEventOfAnotherTellsNoKeyUnlessItDoes) {
                                 {"cloudEvents_source", "/x"}},
                     .body = "hello"};
   Delivery delivery = arrived(incoming);
-  EXPECT_EQ("e/1", delivery.id);
+  EXPECT_EQ("/x e/1", delivery.id) << "another source may have one with that id";
   EXPECT_EQ(std::nullopt, delivery.key);
   EXPECT_FALSE(delivery.event.payload_is_json);
+  incoming.headers.push_back({"cloudEvents_sequence", "7"});
+  EXPECT_EQ(std::nullopt, arrived(incoming).key) << "that is not our log's";
   incoming.headers.push_back({"cloudEvents_partitionkey", "k"});
   EXPECT_EQ("k", arrived(incoming).key);
+}
+
+TEST(DecodeForeignTest, DataOfAStructuredCloudEvent) {
+  const auto structured = [](const std::string& data) {
+    return arrived({.content_type = "application/cloudevents+json",
+                    .body = R"({"specversion":"1.0","id":"1","source":"/x","type":"t")" + data + "}"})
+        .event;
+  };
+  EXPECT_EQ("null", structured(R"(,"data":null)").payload);
+  EXPECT_TRUE(structured(R"(,"data":null)").payload_is_json);
+  EXPECT_EQ(R"("hello")", structured(R"(,"data":"hello")").payload);
+  EXPECT_EQ("hello", structured(R"(,"datacontenttype":"text/plain","data":"hello")").payload);
+  EXPECT_FALSE(structured(R"(,"datacontenttype":"text/plain","data":"hello")").payload_is_json);
+  EXPECT_EQ("", structured("").payload);
+  EXPECT_FALSE(structured("").payload_is_json);
+}
+
+// What no header can carry would keep what follows from the message from being sent.
+TEST(DecodeForeignTest, AContextThatNobodyCanCarryIsNotTaken) {
+  const auto correlation = [](std::string text) {
+    return context_of(arrived({.id = "m-1", .correlation_id = std::move(text), .body = "1"})).correlation_id;
+  };
+  EXPECT_EQ("order 7", correlation("order 7"));
+  EXPECT_EQ("", correlation("Bestellung-ä"));
+  EXPECT_EQ("", correlation("a\tb"));
+  EXPECT_EQ("", correlation(std::string(20'000, 'x')));
 }
 
 TEST(DecodeForeignTest, WhatCannotBeReadIsRefusedWithoutAWordOfIt) {

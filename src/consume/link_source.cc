@@ -86,7 +86,10 @@ void LinkSource::wake() noexcept {
 void LinkSource::start() {
   if (thread_.joinable()) return;
   stopping_ = false;
-  refused_.clear();
+  {
+    const std::scoped_lock lock(mutex_);
+    refused_.clear();
+  }
   thread_ = std::thread([this] { run(); });
 }
 
@@ -99,6 +102,7 @@ void LinkSource::close(Steady deadline) {
   stopping_ = true;
   waker_.wake();
   thread_.join();
+  const std::scoped_lock lock(mutex_);  // Somebody may be about to wake us still.
   received_ = {};
   settled_.clear();
   woken_ = false;

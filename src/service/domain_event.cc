@@ -59,8 +59,8 @@ void add_header(Event& event, const Member& member) {
 UnknownType::UnknownType(const std::string& type)
     : Error(
           Remedy::fix_config,
-          fmt::format("nobody has said what to do with events of type '{}'; add a handler, or ignore_others()", type)) {
-}
+          fmt::format("nobody has said what to do with events of type '{}'; add a handler, or ignore_others()", type)),
+      type_(type) {}
 
 void detail::throw_form(const RecordedEvent& event, std::int32_t wanted) {
   const std::int32_t given = event.schema_version.value_or(1);

@@ -35,7 +35,7 @@ class ConsumerSuite : public DatabaseTest {
                       .headers = {{"ce-specversion", "1.0"},
                                   {"ce-id", id},
                                   {"ce-type", "order.paid"},
-                                  {"ce-sequence", "1"},
+                                  {"ce-sequence", "0000000000000000001"},
                                   {"ce-datacontenttype", "application/json"}},
                       .body = R"("a secret")",
                       .address = "orders"};
@@ -194,6 +194,13 @@ TEST_P(ConsumerSuite, WhatAProjectionDoesNotKnowOrRejectsIsGivenUpAtOnce) {
   EXPECT_THAT(script.rejected, ElementsAre("m-1: not for us", HasSubstr("order.sent")));
 }
 
+// Such as one in a stream that the handler reads: a later version may know it.
+TEST_P(ConsumerSuite, AnUnknownTypeOfAnotherEventIsTriedAgain) {
+  Consumer tested = consumer([](Connection&, const Delivery&) { throw UnknownType("order.sent"); });
+  script.bring(message("m-1"));
+  EXPECT_EQ("ffr", all(tested));
+}
+
 TEST_P(ConsumerSuite, WhatCannotBeReadIsGivenUp) {
   script.bring({.id = "m-1", .content_type = "application/cloudevents+json", .body = "a secret"});
   script.bring({.body = "no id"});
@@ -277,6 +284,42 @@ TEST_P(ConsumerSuite, Row84_WhileTheInboxIsAwayNothingIsTriedAndNothingCounts) {
   EXPECT_THAT(logged, HasSubstr("the database can be used again"));
 }
 
+// The inbox takes the others'.
+TEST_P(ConsumerSuite, AMessageThatTheInboxRefusesHoldsNobodyUpAndIsGivenUp) {
+  db->script(
+      sqlite() ? "CREATE TRIGGER refuses BEFORE INSERT ON waybill_inbox WHEN NEW.message_id = 'm-0' BEGIN SELECT "
+                 "RAISE(ABORT, 'no'); END"
+               : "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE insufficient_privilege; "
+                 "END $$; CREATE TRIGGER refuses BEFORE INSERT ON waybill.inbox FOR EACH ROW WHEN (NEW.message_id = "
+                 "'m-0') EXECUTE FUNCTION refuse()");
+  Consumer tested = consumer(take_effect, quick(2));
+  const Steady end = std::chrono::steady_clock::now() + 60s;
+  script.bring(message("m-0", "a"));
+  for (int i = 1; script.rejected.empty() && std::chrono::steady_clock::now() < end; ++i) {
+    script.bring(message("m-" + std::to_string(i), "b"));
+    while (tested.counts().handled < static_cast<std::uint64_t>(i) && std::chrono::steady_clock::now() < end)
+      tested.step(std::chrono::steady_clock::now() + 1ms);
+  }
+  ASSERT_EQ(1U, script.rejected.size());
+  EXPECT_THAT(script.rejected[0], testing::StartsWith("m-0"));
+  EXPECT_GT(tested.counts().handled, 0U);
+}
+
+TEST_P(ConsumerSuite, WhatIsGivenUpUnreadDoesNotSayThatTheDatabaseIsBack) {
+  Consumer tested = consumer(take_effect);
+  db->script("ALTER TABLE " + table("inbox") + " RENAME TO elsewhere");
+  script.bring(message("m-1", "a"));
+  tested.step(std::chrono::steady_clock::now());
+  EXPECT_TRUE(tested.counts().store_away);
+  script.bring({.id = "m-2", .content_type = "application/cloudevents+json", .body = "a secret"});
+  const Steady end = std::chrono::steady_clock::now() + 60s;
+  while (script.rejected.empty() && std::chrono::steady_clock::now() < end)
+    tested.step(std::chrono::steady_clock::now() + 1ms);
+  EXPECT_THAT(script.rejected, testing::SizeIs(1));
+  EXPECT_TRUE(tested.counts().store_away);
+  EXPECT_THAT(logged, Not(HasSubstr("can be used again")));
+}
+
 TEST_P(ConsumerSuite, WhatWasLostIsForgottenAndComesAgain) {
   int failures = 0;
   Consumer tested = consumer(
@@ -338,6 +381,35 @@ TEST_P(ConsumerSuite, WhatIsNoExceptionIsAFailureToo) {
   Consumer tested = consumer([](Connection&, const Delivery&) { throw 7; }, quick(1));
   script.bring(message("m-1"));
   EXPECT_EQ("r", all(tested));
+}
+
+// What only a server does.
+class ServerConsumerSuite : public ConsumerSuite {};
+INSTANTIATE_TEST_SUITE_P(Servers, ServerConsumerSuite, testing::Values("postgres", "pooled"), database_name);
+
+TEST_P(ServerConsumerSuite, WhatATriggerRaisesIsTheMessagesFault) {
+  Consumer tested = consumer(
+      [](Connection& line, const Delivery&) { line.script("DO $$ BEGIN RAISE EXCEPTION 'no such room'; END $$"); });
+  script.bring(message("m-1"));
+  EXPECT_EQ("ffr", all(tested));
+  EXPECT_THAT(script.rejected[0], HasSubstr("no such room"));
+}
+
+TEST_P(ServerConsumerSuite, WhatDoesNotFitIsNotQuoted) {
+  Consumer tested = consumer([](Connection& line, const Delivery& delivery) {
+    line.run("INSERT INTO effect (message) VALUES ($1::text::integer)", delivery.event.payload);
+  });
+  script.bring(message("m-1"));
+  EXPECT_EQ("ffr", all(tested));
+  EXPECT_THAT(script.rejected[0], HasSubstr("integer"));
+  EXPECT_THAT(logged, Not(HasSubstr("secret")));
+}
+
+TEST_P(ServerConsumerSuite, ALostConnectionCountsFromTheSecondTimeOn) {
+  Consumer tested = consumer(
+      [](Connection& line, const Delivery&) { line.run("SELECT pg_terminate_backend(pg_backend_pid())"); }, quick(1));
+  script.bring(message("m-1"));
+  EXPECT_EQ("fr", all(tested));
 }
 
 TEST_P(ConsumerSuite, RunEndsWhenItIsToldTo) {

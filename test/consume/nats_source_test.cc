@@ -10,6 +10,7 @@
 
 #include "brokers/nats_fixture.h"
 #include "support/certificates.h"
+#include "support/raw_http_client.h"
 #include "support/tmp_nats.h"
 
 namespace waybill {
@@ -59,6 +60,8 @@ TEST_F(NatsSourceTest, OverTlsWithAPassword) {
   reading.tls = true;
   reading.tls_ca = certificates.ca();
   reading.user = "stock";
+  reading.password = "wrong";
+  EXPECT_THAT(refusal(reading), HasSubstr("Authorization Violation"));
   reading.password = "secret";
   const auto source = nats_source(reading, {});
   EXPECT_EQ("1", receive(*source, 1).at(0).body);
@@ -110,6 +113,23 @@ TEST_F(NatsSourceTest, WhatIsRejectedIsKeptOnlyByAStreamWithLimits) {
   const Steady end = system_clock().steady() + 30s;
   while (there.count("ORDERS") > 0 && system_clock().steady() < end) std::this_thread::sleep_for(10ms);
   EXPECT_EQ(0U, there.count("ORDERS"));
+}
+
+// Whoever publishes may give a message what only a server has: it is a message all the same.
+TEST_F(NatsSourceTest, AStatusInTheStreamIsAMessage) {
+  const TmpNats server;
+  NatsReader there(server);
+  there.add(there.config("ORDERS", "orders.>"));
+  http::RawClient publisher(server.port());
+  publisher.send("CONNECT {\"headers\":true,\"verbose\":false}\r\n");
+  for (const std::string head : {"NATS/1.0 100 Idle\r\n\r\n", "NATS/1.0 503\r\n\r\n", "NATS/1.0 409 Gone\r\n\r\n"})
+    publisher.send(fmt::format("HPUB orders.1 {} {}\r\n{}x\r\n", head.size(), head.size() + 1, head));
+  const Steady end = system_clock().steady() + 30s;
+  while (there.count("ORDERS") < 3 && system_clock().steady() < end) std::this_thread::sleep_for(10ms);
+  NatsSourceOptions reading = from(server);
+  reading.prefetch = 10;
+  const auto source = nats_source(reading, {});
+  EXPECT_EQ(3U, receive(*source, 3).size());
 }
 
 // The next one comes when the one before is acknowledged, whoever asks.

@@ -64,8 +64,9 @@ void Connection::log_in(const NatsServers& options, const net::Host& server, Ste
   }
   output_.end() += connect_line(options, info_);
   append_subscription(output_.end(), inbox_ + '*', subscription_to_answers);
-  output_.end() += ping_line;
+  append_ping();
   await(Frame::Kind::pong, deadline);
+  logged_in_ = true;
 }
 
 void Connection::await(Frame::Kind kind, Steady deadline) {
@@ -108,11 +109,11 @@ void Connection::unsubscribe() {
 }
 
 void Connection::finish(Steady deadline) {
-  output_.end() += ping_line;
+  append_ping();
   naming(where_, [&] {
     do {
       await(Frame::Kind::pong, deadline);
-    } while (output_.unwritten() > 0);  // It was the answer to another.
+    } while (unanswered_pings_ > 0);  // It was the answer to another.
   });
 }
 
@@ -124,8 +125,13 @@ bool Connection::is_full() const {
   return output_.unwritten() >= unwritten_bytes_max;
 }
 
-void Connection::ping() {
+void Connection::append_ping() {
   output_.end() += ping_line;
+  ++unanswered_pings_;
+}
+
+void Connection::ping() {
+  append_ping();
   naming(where_, [&] { output_.flush(transport_); });
 }
 
@@ -194,6 +200,8 @@ void Connection::heed(const Frame& frame, const Receive& receive) {
     case Frame::Kind::error:
       return heed_error(frame.text);
     case Frame::Kind::pong:
+      if (unanswered_pings_ > 0) --unanswered_pings_;
+      return;
     case Frame::Kind::ok:
       return;
   }
@@ -218,6 +226,8 @@ void Connection::heed_message(const Frame& frame, const Receive& receive) {
 
 // What we may not do is said, and the connection goes on. With every other error it ends.
 void Connection::heed_error(std::string_view text) {
+  if (!logged_in_ && text == "Authorization Violation")
+    throw Error(Remedy::fix_config, fmt::format("{}; check how we log in", text));
   if (!text.starts_with("Permissions Violation")) throw Error(Remedy::retry, std::string(text));
   if (violations_.empty() || violations_.back() != text) violations_.emplace_back(text);
 }

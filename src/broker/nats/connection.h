@@ -74,9 +74,9 @@ class Connection {
   std::uint64_t appended() const { return output_.appended(); }
   std::uint64_t written() const { return output_.written(); }
 
-  // What to wait for until the next move().
   // As Transport's.
   std::optional<Time> trusted_until() const { return transport_.trusted_until(); }
+  // What to wait for until the next move().
   int fd() const { return transport_.fd(); }
   bool waits_for_room() const { return output_.unwritten() > 0 && transport_.waits_for_room(); }
   const std::string& where() const { return where_; }
@@ -85,6 +85,7 @@ class Connection {
   void log_in(const NatsServers& options, const net::Host& server, Steady deadline);
   // Until that comes; violations are errors.
   void await(Frame::Kind kind, Steady deadline);
+  void append_ping();
   void flush(const Receive& receive);
   bool receive_some(const Receive& receive);
   bool read();
@@ -99,6 +100,8 @@ class Connection {
   FrameReader reader_;
   ServerInfo info_;
   std::string inbox_;  // Ends in a dot.
+  bool logged_in_ = false;
+  std::uint64_t unanswered_pings_ = 0;
   Steady heard_{};
   std::uint64_t questions_ = 0;
   std::optional<Answer> answer_;         // to the last question

@@ -73,6 +73,16 @@ std::string describe(const Refusal& refusal) {
   return fmt::format("{} ({})", refusal.text, refusal.code);
 }
 
+Remedy remedy_of(const Refusal& refusal) {
+  // "home node 'rabbit@b' of durable queue 'orders' in vhost '/' is down or inaccessible"
+  if (refusal.code == AMQP_NOT_FOUND && refusal.text.find("is down or inaccessible") != std::string::npos)
+    return Remedy::retry;
+  const bool refused = refusal.code == AMQP_NOT_FOUND || refusal.code == AMQP_ACCESS_REFUSED ||
+                       refusal.code == AMQP_PRECONDITION_FAILED || refusal.code == AMQP_NOT_ALLOWED ||
+                       refusal.code == AMQP_NOT_IMPLEMENTED || refusal.code == AMQP_COMMAND_INVALID;
+  return refused ? Remedy::fix_config : Remedy::retry;
+}
+
 template <typename Doing>
 auto Connection::naming_the_host(const Doing& doing) {
   try {

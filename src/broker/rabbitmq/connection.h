@@ -5,6 +5,7 @@
 #include <optional>
 #include <string>
 
+#include "waybill/error.h"
 #include "waybill/time.h"
 
 #include "broker/rabbitmq/frames.h"
@@ -91,5 +92,7 @@ class Connection {
 
 // As a person would want it: "NOT_FOUND - no exchange 'x' in vhost '/' (404)".
 std::string describe(const Refusal& refusal);
+// Of what we have asked for: does a person have to mend something, or is it the broker's own affair for now?
+Remedy remedy_of(const Refusal& refusal);
 
 }  // namespace waybill::rabbitmq

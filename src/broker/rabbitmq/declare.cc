@@ -14,7 +14,7 @@ constexpr std::string_view may_configure = "give the user the permission to conf
 void require(const std::optional<Refusal>& refusal, const Connection& connection, const std::string& what,
              std::string_view remedy) {
   if (refusal)
-    throw Error(Remedy::fix_config,
+    throw Error(remedy_of(*refusal),
                 fmt::format("{}: {}: {}; {}", connection.where(), what, describe(*refusal), remedy));
 }
 

@@ -65,8 +65,9 @@ NatsLink::NatsLink(const NatsSourceOptions& options, const NatsServers& servers,
 // --- Messages
 
 void NatsLink::hear(const Frame& frame) {
-  if (frame.status != 0) return hear_status(frame);
+  // What is in the stream may have been given a status by whoever published it; only the server's has no place there.
   const auto place = read_place(frame.reply_to);
+  if (!place && frame.status != 0) return hear_status(frame);
   if (!place || !come_) return;
   if (asked_for_ > 0) --asked_for_;
   Incoming incoming = read_message(frame, *place);

@@ -29,6 +29,7 @@ ConsumerState read_state(const json& config) {
                       .deliver_subject = member(config, "deliver_subject", std::string()),
                       .subjects = member(config, "filter_subjects", std::vector<std::string>()),
                       .max_ack_pending = member<std::int64_t>(config, "max_ack_pending", -1),
+                      .max_deliver = member<std::int64_t>(config, "max_deliver", -1),
                       .ack_wait = nanoseconds(member<std::int64_t>(config, "ack_wait", 0))};
   if (const auto one = member(config, "filter_subject", std::string()); !one.empty()) state.subjects.push_back(one);
   return state;
@@ -90,6 +91,9 @@ std::string mismatch(const ConsumerState& state, const NatsSourceOptions& option
   if (has != wanted)
     return fmt::format("it reads {}, not {}; change it, or 'subjects'", listed(state.subjects),
                        listed(options.subjects));
+  if (state.max_deliver != options.max_deliver)
+    return fmt::format("its max_deliver is {}, not {}; change it, or 'max_deliver'", state.max_deliver,
+                       options.max_deliver);
   if (options.prefetch == 1 && state.max_ack_pending != 1)
     return fmt::format(
         "it hands out {} messages before one is acknowledged, so that it does not keep their order; set "
@@ -114,6 +118,9 @@ ConsumerState find_or_create(Connection& connection, const NatsSourceOptions& op
 bool keeps_terminated(Connection& connection, const NatsSourceOptions& options, Steady deadline) {
   const ApiAnswer answer =
       ask_api(connection, api_subject(options.domain, "STREAM.INFO." + options.stream), "", deadline);
+  // Whoever may not look has to say it (`reject`). To whom nobody answers may do so next time.
+  if (!answer.refused.empty() && !answer.forbidden)
+    throw Error(Remedy::retry, fmt::format("{}: {}", connection.where(), answer.refused));
   const auto parsed = json::parse(answer.json, nullptr, false);
   if (!parsed.is_object() || !parsed.contains("config") || !parsed["config"].is_object()) return false;
   const auto retention = parsed["config"].find("retention");

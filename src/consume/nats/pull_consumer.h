@@ -19,6 +19,7 @@ struct ConsumerState {
   std::string deliver_subject{};        // Of one that pushes.
   std::vector<std::string> subjects{};  // Empty: all.
   std::int64_t max_ack_pending = -1;
+  std::int64_t max_deliver = -1;
   std::chrono::nanoseconds ack_wait{0};
 };
 

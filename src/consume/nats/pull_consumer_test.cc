@@ -63,6 +63,7 @@ TEST(PullConsumerTest, AnotherThanTheOneWantedIsRefused) {
   EXPECT_THAT(with([](auto& s) { s.deliver_subject = "x"; }), HasSubstr("pushes"));
   EXPECT_THAT(with([](auto& s) { s.subjects = {"orders.>"}; }), HasSubstr("it reads orders.>, not all subjects"));
   EXPECT_THAT(with([](auto& s) { s.max_ack_pending = 1000; }), HasSubstr("max_ack_pending"));
+  EXPECT_THAT(with([](auto& s) { s.max_deliver = 5; }), HasSubstr("its max_deliver is 5, not -1"));
   NatsSourceOptions several = options();
   several.prefetch = 100;
   EXPECT_EQ("", mismatch({.ack_policy = "explicit", .max_ack_pending = 1000}, several));

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <utility>
 
 #include <fmt/format.h>
@@ -53,7 +54,9 @@ std::optional<std::string> field_text(const amqp_field_value_t& field) {
 void count_deliveries(Incoming& incoming, const Header& header) {
   std::int64_t before = 0;
   std::from_chars(header.value.data(), header.value.data() + header.value.size(), before);
-  incoming.deliveries = std::max(incoming.deliveries, before + 1);
+  // A publisher may have written anything there.
+  if (before >= 0 && before < std::numeric_limits<std::int64_t>::max())
+    incoming.deliveries = std::max(incoming.deliveries, before + 1);
 }
 
 }  // namespace
@@ -118,7 +121,7 @@ void RabbitmqLink::subscribe(Steady deadline) {
   consume.queue = bytes_of(options_.queue);
   if (!refusal) refusal = connection_.ask(AMQP_BASIC_CONSUME_METHOD, &consume, AMQP_BASIC_CONSUME_OK_METHOD, deadline);
   if (refusal)
-    throw Error(Remedy::fix_config,
+    throw Error(remedy_of(*refusal),
                 fmt::format("{}: queue '{}' cannot be read: {}; give user '{}' the permission to read it",
                             connection_.where(), options_.queue, describe(*refusal), connection_.user()));
 }

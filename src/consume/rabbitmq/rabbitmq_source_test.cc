@@ -1,5 +1,7 @@
 #include "waybill/rabbitmq_source.h"
 
+#include <limits>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -77,6 +79,11 @@ TEST(RabbitmqSourceTest, PropertiesAndHeadersAreTaken) {
   std::string all;
   for (const Header& header : incoming.headers) all += header.name + "=" + header.value + ";";
   EXPECT_EQ("text=é;x-delivery-count=4;flag=true;half=0.5;", all);
+
+  entries[1].value.value.i64 = std::numeric_limits<std::int64_t>::max();
+  Incoming forged;
+  rabbitmq::take_properties(forged, properties);
+  EXPECT_EQ(1, forged.deliveries) << "whoever publishes may write anything there";
 }
 
 }  // namespace
