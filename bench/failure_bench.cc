@@ -18,7 +18,7 @@ int main(int argc, char** argv) {
                    {"hot_key_others_throughput", "hot_key_others_throughput_free", "hot_key_out_of_order",
                     "hot_key_rss_growth_mib", "hot_key_drain_s"}},
                   {dump_beside_cleaning,
-                   {"dump_commit_p99", "dump_commit_p99_by_cleaning", "dump_producers_blocked", "dump_lost"}},
+                   {"dump_commit_p99", "dump_commit_p99_by_locks", "dump_producers_blocked", "dump_lost"}},
               },
           .add_flags =
               [](CLI::App& app, Scale& scale) {
