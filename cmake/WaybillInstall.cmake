@@ -130,7 +130,7 @@ waybill_part(NAME core DESCRIPTION "A transactional outbox: enqueue, event store
   COMPONENTS base model database enqueue store_postgres store_sqlite store_memory sink_call service relay
   FIND "${core_find}" REQUIRES_PRIVATE libpq sqlite3 libcrypto fmt)
 # Consumers need parts of the core that it hides: they have these once more.
-set(consume_components base model config message net consume)
+set(consume_components base model message net consume)
 set(consume_offers Consumer MessageSource)
 set(consume_find "${core_find}")
 set(consume_requires libssl libcrypto fmt)

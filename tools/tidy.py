@@ -42,9 +42,11 @@ def all_deps(component, by_name):
 
 
 def owner_of(path, components):
-    """The component that a file below src/ belongs to: the one with the longest folder that holds it."""
+    """The component that a file below src/ belongs to: the one with the longest folder that holds it, and of several there the
+    one that has the source of that name."""
+    source = re.sub(r"(_test)?\.\w+$", ".cc", path)
     holders = [c for c in components if path.startswith(c.folder + "/")]
-    return max(holders, key=lambda c: len(c.folder), default=None)
+    return max(holders, key=lambda c: (len(c.folder), source in c.sources), default=None)
 
 
 def check_includes(root, components, problems):

@@ -11,7 +11,7 @@
 #include "app/command_request.h"
 #include "app/commands.h"
 #include "app/terminal.h"
-#include "config/suggest.h"
+#include "base/suggest.h"
 
 namespace waybill::app {
 namespace {
@@ -279,7 +279,7 @@ int tell_parse_error(const CLI::App& root, const CLI::ParseError& error) {
   if (const auto extras = root.remaining(true); !extras.empty()) {
     const std::string& word = extras.front();
     const bool flag = word.starts_with("-");
-    const std::string near = config::nearest(word, known_words(root, app, flag));
+    const std::string near = nearest(word, known_words(root, app, flag));
     text = fmt::format("unknown {} '{}'{}",
                        flag                              ? "flag"
                        : app.get_subcommands({}).empty() ? "argument"

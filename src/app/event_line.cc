@@ -12,7 +12,7 @@
 #include "base/json_members.h"
 #include "base/json_text.h"
 #include "base/time_text.h"
-#include "config/suggest.h"
+#include "base/suggest.h"
 
 namespace waybill::app {
 namespace {
@@ -117,7 +117,7 @@ const Field& field_of(const std::string& name) {
   }
   // The name is input: show it only if it can be shown.
   refuse(is_text(name) ? fmt::format("'{}'", name.substr(0, 60)) : "a member",
-         "is unknown" + config::suggestion(name, known));
+         "is unknown" + suggestion(name, known));
 }
 
 }  // namespace

@@ -9,7 +9,7 @@
 
 #include "app/aggregate_text.h"
 #include "app/moment.h"
-#include "config/suggest.h"
+#include "base/suggest.h"
 #include "model/standing.h"
 
 namespace waybill::app {
@@ -27,7 +27,7 @@ std::vector<Standing> parse_standings(const std::vector<std::string>& names, con
     if (!standing || std::find(allowed.begin(), allowed.end(), *standing) == allowed.end()) {
       std::vector<std::string> known;
       for (const Standing each : allowed) known.emplace_back(to_string(each));
-      throw Error(Remedy::fix_input, fmt::format("--standing '{}' is none{}", name, config::suggestion(name, known)));
+      throw Error(Remedy::fix_input, fmt::format("--standing '{}' is none{}", name, suggestion(name, known)));
     }
     standings.push_back(*standing);
   }
@@ -77,7 +77,7 @@ void require_destination(const StoreStatus& status, const std::string& name) {
   if (std::find(known.begin(), known.end(), name) != known.end()) return;
   throw Error(Remedy::fix_input,
               fmt::format("the store knows no destination '{}'{}", name,
-                          known.empty() ? "; it has none before a relay has run" : config::suggestion(name, known)));
+                          known.empty() ? "; it has none before a relay has run" : suggestion(name, known)));
 }
 
 }  // namespace waybill::app

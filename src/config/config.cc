@@ -16,7 +16,7 @@
 #include "waybill/error.h"
 
 #include "config/reading.h"
-#include "config/suggest.h"
+#include "base/suggest.h"
 #include "config/toml.h"
 
 namespace waybill::config {

@@ -16,7 +16,7 @@
 #include "config/byte_size.h"
 #include "config/reading.h"
 #include "config/secret.h"
-#include "config/suggest.h"
+#include "base/suggest.h"
 
 namespace waybill::config {
 namespace {

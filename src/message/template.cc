@@ -8,7 +8,7 @@
 
 #include "waybill/error.h"
 
-#include "config/suggest.h"
+#include "base/suggest.h"
 #include "message/text.h"
 
 namespace waybill {
@@ -113,14 +113,14 @@ class Template::Parser {
       if (fields[i].name == name) return i;
       known.emplace_back(fields[i].name);
     }
-    refuse(at, fmt::format("unknown field '{}'{}", name, config::suggestion(name, known)));
+    refuse(at, fmt::format("unknown field '{}'{}", name, suggestion(name, known)));
   }
 
   Form form(std::string_view name, std::size_t at) const {
     if (name == "pascal") return Form::pascal;
     if (name == "clr") return Form::clr;
     const std::array<std::string, 2> known{"pascal", "clr"};
-    refuse(at, fmt::format("unknown form '{}'{}", name, config::suggestion(name, known)));
+    refuse(at, fmt::format("unknown form '{}'{}", name, suggestion(name, known)));
   }
 
   std::string_view text_;

@@ -1,4 +1,4 @@
-#include "config/suggest.h"
+#include "base/suggest.h"
 
 #include <algorithm>
 #include <vector>
@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-namespace waybill::config {
+namespace waybill {
 
 std::size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<std::size_t> before(b.size() + 1);
@@ -47,4 +47,4 @@ std::string suggestion(std::string_view word, std::span<const std::string> known
   return fmt::format("; known here: {}", fmt::join(known, ", "));
 }
 
-}  // namespace waybill::config
+}  // namespace waybill

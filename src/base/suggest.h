@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-namespace waybill::config {
+namespace waybill {
 
 // How many letters must be changed, added, dropped or swapped with their neighbour to turn `a` into `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b);
@@ -15,4 +15,4 @@ std::string nearest(std::string_view word, std::span<const std::string> known);
 // What to say after "unknown …": "; did you mean 'x'?", else the list of what is known.
 std::string suggestion(std::string_view word, std::span<const std::string> known);
 
-}  // namespace waybill::config
+}  // namespace waybill

@@ -1,8 +1,8 @@
-#include "config/suggest.h"
+#include "base/suggest.h"
 
 #include <gtest/gtest.h>
 
-namespace waybill::config {
+namespace waybill {
 namespace {
 
 TEST(EditDistance, CountsChangesAndSwaps) {
@@ -22,4 +22,4 @@ TEST(Suggestion, NamesTheNearestOrAll) {
 }
 
 }  // namespace
-}  // namespace waybill::config
+}  // namespace waybill
