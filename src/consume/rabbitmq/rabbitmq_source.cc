@@ -87,12 +87,13 @@ std::unique_ptr<MessageSource> rabbitmq_source(RabbitmqSourceOptions options, Lo
     RabbitmqSourceOptions options{};
     RabbitmqServers servers{};
   };
-  const auto setup = std::make_shared<const Setup>(Setup{.options = options, .servers = servers_of(options)});
+  RabbitmqServers servers = servers_of(options);
+  const auto setup = std::make_shared<const Setup>(Setup{.options = std::move(options), .servers = std::move(servers)});
   return std::make_unique<consume::LinkSource>(
       consume::LinkOptions{.name = setup->servers.name,
                            .hosts = setup->servers.hosts.size(),
-                           .connect_timeout = options.connect_timeout,
-                           .reconnect_max = options.reconnect_max},
+                           .connect_timeout = setup->options.connect_timeout,
+                           .reconnect_max = setup->options.reconnect_max},
       [setup](std::size_t host, const net::Patience& patience, Steady deadline) {
         return std::make_unique<rabbitmq::RabbitmqLink>(setup->options, setup->servers, setup->servers.hosts[host],
                                                         patience, deadline);

@@ -74,9 +74,7 @@ class FileSink final : public Sink {
     if (fd_ < 0) return trouble("open");
     broken_line_ = ends_inside_a_line().value_or(broken_line_);
     if (!options_.fsync || sync_folder()) return {};
-    const std::string failed = trouble("sync the folder of");
-    close_file();
-    return failed;
+    return give_up("sync the folder of");
   }
 
   // Whoever wrote to it before us may have died while he did. None: it is no file that can be read.
