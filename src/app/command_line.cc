@@ -288,7 +288,7 @@ int tell_parse_error(const CLI::App& root, const CLI::ParseError& error) {
   }
   std::string command = app.get_name();
   for (const auto* parent = app.get_parent(); parent != nullptr; parent = parent->get_parent())
-    command = parent->get_name() + " " + command;
+    command.insert(0, parent->get_name() + " ");
   say(fmt::format("{}{} {} --help", text, text.ends_with('?') ? " See" : "; see", command));
   return static_cast<int>(ExitCode::usage);
 }

@@ -25,8 +25,9 @@ std::vector<Standing> parse_standings(const std::vector<std::string>& names, con
   for (const auto& name : names) {
     const auto standing = parse_standing(name);
     if (!standing || std::find(allowed.begin(), allowed.end(), *standing) == allowed.end()) {
-      std::vector<std::string> known;
-      for (const Standing each : allowed) known.emplace_back(to_string(each));
+      std::vector<std::string> known(allowed.size());
+      std::transform(allowed.begin(), allowed.end(), known.begin(),
+                     [](Standing each) { return std::string(to_string(each)); });
       throw Error(Remedy::fix_input, fmt::format("--standing '{}' is none{}", name, suggestion(name, known)));
     }
     standings.push_back(*standing);

@@ -122,7 +122,7 @@ Address read_subject(Section& section, std::string& pattern) {
 }
 
 std::string read_inbox_prefix(Section& section, const std::string& fallback) {
-  const std::string prefix = section.text("inbox_prefix", fallback, "How the subjects that acks come to begin");
+  std::string prefix = section.text("inbox_prefix", fallback, "How the subjects that acks come to begin");
   const bool ends_well = !prefix.empty() && prefix.front() != '.' && prefix.back() != '.';
   if (!ends_well || prefix.find_first_of(" *>\t\r\n") != std::string::npos)
     section.refuse("inbox_prefix", R"(must be words parted by dots, as in "_INBOX.waybill")");
