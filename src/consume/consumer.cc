@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <atomic>
 #include <mutex>
-#include <random>
 
 #include <fmt/format.h>
 
@@ -12,11 +11,13 @@
 #include "base/error_text.h"
 #include "consume/backlog.h"
 #include "consume/decode.h"
+#include "consume/delay.h"
 
 namespace waybill {
 namespace {
 
 using namespace std::chrono_literals;
+using consume::delay_after;
 using consume::Waiting;
 using std::chrono::milliseconds;
 using Step = Consumer::Step;
@@ -27,15 +28,6 @@ constexpr milliseconds close_patience{10'000};
 
 Steady now() {
   return std::chrono::steady_clock::now();
-}
-
-// At most twice as long after each failure, and not all at the same moment.
-milliseconds delay_after(int failures, milliseconds first, milliseconds most) {
-  thread_local std::mt19937 random(std::random_device{}());
-  constexpr int doublings_max = 30;
-  const auto full = std::min<std::int64_t>(
-      most.count(), first.count() * (std::int64_t{1} << std::clamp(failures - 1, 0, doublings_max)));
-  return milliseconds(std::uniform_int_distribution(full / 2, full)(random));
 }
 
 // What others have made may be of any length.

@@ -1,12 +1,13 @@
 #include "consume/link_source.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 
 #include <fmt/format.h>
 
 #include "waybill/error.h"
+
+#include "consume/delay.h"
 
 namespace waybill::consume {
 namespace {
@@ -21,14 +22,6 @@ constexpr std::chrono::seconds good_after{10};
 
 Steady now() {
   return std::chrono::steady_clock::now();
-}
-
-milliseconds delay_after(int failures, milliseconds most) {
-  thread_local std::mt19937 random(std::random_device{}());
-  constexpr int doublings_max = 16;
-  const auto full = std::min<std::int64_t>(
-      most.count(), delay_first.count() << static_cast<unsigned>(std::clamp(failures - 1, 0, doublings_max)));
-  return milliseconds(std::uniform_int_distribution(full / 2, full)(random));
 }
 
 }  // namespace
@@ -176,7 +169,7 @@ void LinkSource::refuse(const std::string& troubles) {
 
 void LinkSource::pause() {
   ++failures_;
-  const Steady until = now() + delay_after(failures_, options_.reconnect_max);
+  const Steady until = now() + delay_after(failures_, delay_first, options_.reconnect_max);
   while (!stopping_ && now() < until) waker_.wait(until);
 }
 
