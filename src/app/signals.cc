@@ -25,6 +25,7 @@ int block_and_open(bool hangup) {
   if (hangup) sigaddset(&set, SIGHUP);
   WAYBILL_ASSERT(::pthread_sigmask(SIG_BLOCK, &set, nullptr) == 0);
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // A file at its largest size is an outage, as a full disk is.
   const int fd = ::signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
   if (fd < 0)
     throw Error(Remedy::fix_config,

@@ -10,7 +10,7 @@
 namespace waybill::app {
 
 // Turns SIGTERM and SIGINT into a stop token; the second one ends the process at once. SIGHUP calls `on_hangup`, on a
-// thread of its own; without one it ends the process, as it does by default. SIGPIPE is ignored.
+// thread of its own; without one it ends the process, as it does by default. SIGPIPE and SIGXFSZ are ignored.
 // Make it before any other thread is started: threads inherit which signals are blocked.
 class Signals {
  public:

@@ -1,6 +1,6 @@
 """The damaged histories: what was done to a sound one, and the kinds of violation that must be found."""
 
-from cases import case, each, relay_away
+from cases import case, each, lossy, relay_away
 from story import Event, line_of
 
 # --- I1: every committed event was delivered -------------------------------------------------------------------------
@@ -47,6 +47,30 @@ def lost_the_one_that_was_cut(story):
 def lost_the_one_before_a_glued_line(story):
     story.fault("kill", 30)
     story.lines[30:32] = [story.lines[30][:50] + story.lines[31]]
+
+
+@case("lost")
+def lost_the_one_behind_a_cut_line(story):
+    story.fault("kill", 30)
+    story.lines[30] = story.lines[33][:50] + story.lines[30]
+
+
+each("lost_by_the_new_primary", (5, 50), ["lost"], lambda story, at: (lossy(story), story.not_delivered(at)))
+
+
+@case("lost_commit")
+def lost_commit_though_nothing_failed_over(story):
+    story.flags.append("--lossy-failover")
+    story.not_stored(12)
+    story.not_delivered(12)
+
+
+@case("rolled_back_delivered", "unknown_delivered")
+def invented_at_a_failover(story):
+    lossy(story)
+    story.outcome(7, "rolled_back")
+    story.not_stored(14, 15)
+    story.lines.insert(20, story.lines[20].replace(story.event(20).id.encode(), b"f" * 8 + story.event(20).id[8:].encode()))
 
 
 @case("lost")
@@ -339,7 +363,7 @@ def cut_though_nobody_was_killed(story):
 @case("too_many_cuts")
 def cut_by_a_clean_stop(story):
     story.fault("term", 30)
-    story.lines[30] = story.lines[33][:50] + story.lines[30]
+    story.lines.insert(30, story.lines[33][:50] + story.lines[30])
 
 
 @case("too_many_cuts", "lost")

@@ -29,12 +29,18 @@ def relay_away(story, kind="kill"):
     story.fault(kind, 30)
 
 
+def lossy(story):
+    """A standby that lacks the tail is promoted after line 30."""
+    story.flags.append("--lossy-failover")
+    story.fault("failover", 30, relays=3)
+
+
 @case()
 def untouched(story):
     pass
 
 
-each("again_after", ("kill", "stop", "crash", "broker"), (), relay_away)
+each("again_after", ("kill", "stop", "crash", "broker", "failover"), (), relay_away)
 each("keys_interleaved_from", range(0, 60, 6), (), lambda story, at: story.swap(at + 1, at + 2))
 
 
@@ -54,8 +60,9 @@ def cut_at_the_end_by_a_kill(story):
 
 @case()
 def cut_before_another_relays_line(story):
+    """Who finds that writes its line again."""
     story.fault("kill", 30)
-    story.lines[30] = story.lines[33][:50] + story.lines[30]
+    story.lines.insert(30, story.lines[33][:50] + story.lines[30])
 
 
 @case()
@@ -67,7 +74,16 @@ def cut_and_ended_by_the_next_relay(story):
 @case()
 def cut_within_the_first_bytes(story):
     story.fault("kill", 30)
-    story.lines[30] = b'{"i' + story.lines[30]
+    story.lines.insert(30, b'{"i' + story.lines[30])
+
+
+@case()
+def lost_with_a_primary(story):
+    """Of the lost ones, some were delivered."""
+    lossy(story)
+    story.outcome(4, "info")
+    story.not_stored(8, 12, 13)
+    story.not_delivered(12)
 
 
 @case()

@@ -91,25 +91,21 @@ def same_payload(line, expected):
 
 
 def parse_delivery(line):
-    """Returns (the event, its line, was something cut before it?), or None.
-
-    A relay killed while it wrote leaves part of a line, and the next relay's line follows on the same one."""
-    start = 0
-    while start >= 0:
-        try:
-            event = json.loads(line[start:])
-            parse_id(event["id"]), int(event["seq"])
-            return event, line[start:], start > 0
-        except (ValueError, KeyError, TypeError):
-            start = line.find(LINE_START, start + 1)
-    return None
+    """The event, or None. What follows part of a line on the same one is not delivered: no consumer could read it."""
+    try:
+        event = json.loads(line)
+        parse_id(event["id"]), int(event["seq"])
+        return event
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 class Deliveries:
     """Follows the consumer's log line by line."""
 
-    def __init__(self, events, faults, verdict):
+    def __init__(self, events, faults, verdict, lossy):
         self.events, self.faults, self.verdict = events, faults, verdict
+        self.lossy, self.gone = lossy, 0  # Delivered, and then lost with a primary.
         self.known = len(events)  # What comes after is in neither log nor database.
         zeros = bytes(8 * self.known)
         self.first_line, self.last_offset, self.line_digest = (array("q", zeros) for _ in range(3))
@@ -127,12 +123,10 @@ class Deliveries:
                 offset += len(line)
 
     def _line(self, number, offset, line):
-        parsed = parse_delivery(line)
-        if not parsed:
+        event = parse_delivery(line)
+        if not event:
             self._not_an_event(number, line)
             return
-        event, line, cut = parsed
-        self.cuts += cut
         self.deliveries += 1
         at = self.events.place.get(parse_id(event["id"]))
         if at is None:
@@ -144,7 +138,7 @@ class Deliveries:
         self.last_offset[at] = offset
 
     def _not_an_event(self, number, line):
-        if line.startswith(LINE_START) or LINE_START.startswith(line):  # Cut, and the next one began a new line.
+        if LINE_START in line or LINE_START.startswith(line):  # Cut; another relay's line may follow.
             self.cuts += 1
         else:
             self.verdict.add("not_an_event", line=number, text=line[:200].decode(errors="replace"))
@@ -164,6 +158,9 @@ class Deliveries:
             self._order(at, number, event)
         elif at < self.known:
             rolled_back = self.events.outcome[at] == ROLLED_BACK
+            if self.lossy and not rolled_back:
+                self.gone += 1
+                return
             self.verdict.add("rolled_back_delivered" if rolled_back else "phantom", line=number,
                              **self.events.describe(at, parse_id(event["id"])))
 
@@ -250,7 +247,10 @@ class Undelivered:
 
 
 def judge_stored(events, deliveries, undelivered, faults, verdict):
-    """What the producers were told, what the database has, what was delivered: the three must agree."""
+    """What the producers were told, what the database has, what was delivered: the three must agree.
+
+    Returns how many confirmed commits were lost with a primary."""
+    gone = 0
     for number, at in events.place.items():
         kind = None
         if events.stored[at]:
@@ -263,9 +263,11 @@ def judge_stored(events, deliveries, undelivered, faults, verdict):
             elif not deliveries.first_line[at] and at not in undelivered.ended:
                 kind = "lost"
         elif events.outcome[at] == OK and not (events.asynchronous[at] and faults.counts["crash"]):
-            kind = "lost_commit"
+            kind = None if deliveries.lossy else "lost_commit"
+            gone += deliveries.lossy
         if kind:
             verdict.add(kind, **events.describe(at, number))
+    return gone
 
 
 def judge(options):
@@ -274,7 +276,8 @@ def judge(options):
     events.read_database(options.events,
                          lambda at, number: verdict.add("stored_payload_differs", **events.describe(at, number)))
     stored = sum(map(bool, events.stored))
-    deliveries = Deliveries(events, faults, verdict)
+    lossy = options.lossy_failover and faults.counts["failover"] > 0
+    deliveries = Deliveries(events, faults, verdict, lossy)
     deliveries.read(options.deliveries)
     if not stored and not deliveries.deliveries:
         raise BadInput("no event was committed, none delivered: there is nothing to judge")
@@ -283,7 +286,7 @@ def judge(options):
         undelivered.read_standings(options.undelivered, deliveries)
     if options.attempts:
         undelivered.read_attempts(options.attempts)
-    judge_stored(events, deliveries, undelivered, faults, verdict)
+    gone = judge_stored(events, deliveries, undelivered, faults, verdict)
     allowed = faults.relays_hit * options.window
     if deliveries.duplicates > allowed:
         verdict.add("too_many_duplicates", duplicates=deliveries.duplicates, allowed=allowed)
@@ -298,6 +301,8 @@ def judge(options):
         "duplicates": deliveries.duplicates, "duplicates_allowed": allowed, "given_up": len(undelivered.ended),
         "attempts_on_record": undelivered.attempts, "cut_lines": deliveries.cuts,
         "cut_producer_lines": producer_cuts, "faults": faults.counts}
+    if lossy:
+        verdict.counts |= {"commits_lost_with_a_primary": gone, "delivered_then_lost_with_a_primary": deliveries.gone}
     return verdict
 
 
@@ -323,6 +328,8 @@ def main(arguments=None):
     parser.add_argument("--faults", metavar="FILE", help="JSON lines; none: there were no faults")
     parser.add_argument("--window", type=int, default=0, metavar="N",
                         help="events that one fault may have delivered twice, per relay hit (default 0)")
+    parser.add_argument("--lossy-failover", action="store_true",
+                        help="replication is asynchronous: count what a failover has lost, and judge the rest")
     parser.add_argument("--json", action="store_true", help="for programs")
     options = parser.parse_args(arguments)
     try:

@@ -78,7 +78,7 @@ class CheckTest(InAFolder):
         self.assertEqual({"attempted": 60, "ok": 56, "rolled_back": 0, "outcome_unknown": 4, "committed": 60, "keys": 3,
                           "deliveries": 70, "duplicates": 10, "duplicates_allowed": 10, "given_up": 0,
                           "attempts_on_record": 0, "cut_lines": 0, "cut_producer_lines": 0,
-                          "faults": {"kill": 1, "stop": 0, "crash": 0, "broker": 0, "term": 0}}, counts)
+                          "faults": {"kill": 1, "stop": 0, "crash": 0, "broker": 0, "failover": 0, "term": 0}}, counts)
 
     def test_a_cut_producers_log_is_readable(self):
         arguments = Story().save(self.folder)

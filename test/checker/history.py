@@ -11,7 +11,7 @@ from array import array
 
 UNKNOWN, OK, ROLLED_BACK, INFO = range(4)  # UNKNOWN: in the log without an outcome; judged like INFO.
 OUTCOMES = {"ok": OK, "rolled_back": ROLLED_BACK, "info": INFO}
-EXCUSES = {"kill": 1, "stop": 1, "crash": 1, "broker": 1, "term": 0}  # A clean stop sends nothing twice.
+EXCUSES = {"kill": 1, "stop": 1, "crash": 1, "broker": 1, "failover": 1, "term": 0}  # A clean stop sends nothing twice.
 COLUMNS = ("id", "seq", "tenant", "topic", "key", "aggregate_type", "aggregate_id", "payload")
 LINE_BREAKS = bytes.maketrans(b"\n\r", b"  ")  # The file sink writes an event on one line.
 

@@ -38,6 +38,7 @@ class Story:
         self.undelivered = []  # (event's id, standing)
         self.attempts = []  # (event's id, outcome, when)
         self.window = 0
+        self.flags = []  # More arguments for the checker.
         self.tail = b""  # after the last delivery
         numbers = {}
         for i in range(30):
@@ -136,4 +137,4 @@ class Story:
                 "--events", put("events.csv", table.getvalue().encode()),
                 "--undelivered", put("undelivered.csv", dump_csv(("id", "standing"), self.undelivered)),
                 "--attempts", put("attempts.csv", dump_csv(("id", "outcome", "at"), self.attempts)),
-                "--faults", put("faults.jsonl", dump(faults)), "--window", str(self.window)]
+                "--faults", put("faults.jsonl", dump(faults)), "--window", str(self.window), *self.flags]

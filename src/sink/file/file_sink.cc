@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -51,14 +52,14 @@ class FileSink final : public Sink {
  private:
   bool is_stdout() const { return options_.path.empty(); }
 
-  // Whoever reads the standard output goes on reading it: it is neither opened nor closed by us.
+  // The standard output belongs to the process: the sink neither opens nor closes it.
   void close_file() {
     if (is_stdout() || fd_ < 0) return;
     ::close(fd_);
     fd_ = -1;
   }
 
-  // Drops what is on its way. Where its beginning was written, the file may end inside a line; or still does.
+  // Drops the batch. A pipe that has taken part of it may end inside a line.
   void forget() {
     if (written_ < buffer_.size())
       broken_line_ = written_ > 0 ? buffer_[written_ - 1] != '\n' : broken_line_ || buffer_.front() == '\n';
@@ -67,27 +68,30 @@ class FileSink final : public Sink {
     taken_.clear();
   }
 
-  // Returns what went wrong; nothing if nothing did.
+  // Returns the error; empty if there is none.
   std::string open_file() {
+    if (is_stdout()) return {};
+    if (fd_ >= 0 && moved_away()) close_file();
     if (fd_ >= 0) return {};
-    fd_ = ::open(options_.path.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC, 0640);
-    if (fd_ < 0) return trouble("open");
-    broken_line_ = ends_inside_a_line().value_or(broken_line_);
+    // Read as well as written, to look back. A pipe is only written: it is an outage (ENXIO) while nobody reads it.
+    struct stat there {};
+    const bool exists = ::stat(options_.path.c_str(), &there) == 0;
+    const int access = exists && !S_ISREG(there.st_mode) ? O_WRONLY : O_RDWR | O_CREAT;
+    fd_ = ::open(options_.path.c_str(), access | O_APPEND | O_CLOEXEC | O_NONBLOCK, 0640);
+    if (fd_ < 0 || ::fstat(fd_, &status_) != 0) return give_up("open");
+    if (S_ISFIFO(status_.st_mode)) {
+      if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) return give_up("write alone to the pipe");
+      broken_line_ = true;  // The writer before may have died inside a line.
+    }
     if (!options_.fsync || sync_folder()) return {};
     return give_up("sync the folder of");
   }
 
-  // Whoever wrote to it before us may have died while he did. None: it is no file that can be read.
-  std::optional<bool> ends_inside_a_line() const {
-    struct stat status {};
-    if (::fstat(fd_, &status) != 0 || !S_ISREG(status.st_mode)) return std::nullopt;
-    if (status.st_size == 0) return false;
-    const int fd = ::open(options_.path.c_str(), O_RDONLY | O_CLOEXEC);
-    if (fd < 0) return std::nullopt;
-    char last = '\n';
-    const bool read = ::pread(fd, &last, 1, status.st_size - 1) == 1;
-    ::close(fd);
-    return read ? std::optional(last != '\n') : std::nullopt;
+  // Rotated or removed: the path is no longer the file that is open.
+  bool moved_away() const {
+    struct stat there {};
+    return ::stat(options_.path.c_str(), &there) != 0 || there.st_ino != status_.st_ino ||
+           there.st_dev != status_.st_dev;
   }
 
   // A new file is on disk only when its name is.
@@ -102,14 +106,16 @@ class FileSink final : public Sink {
     return good;
   }
 
-  // What went wrong, empty if all is written; none if at `deadline` whoever reads has not taken all of it yet.
+  // Returns the error, empty if all is written; none if a pipe has not taken all of it by `deadline`.
   std::optional<std::string> write_out(Steady deadline) {
-    if (auto failed = open_file(); !failed.empty()) return failed;
-    if (std::exchange(broken_line_, false)) buffer_.insert(buffer_.begin(), '\n');
+    if (written_ == 0) {
+      if (auto failed = open_file(); !failed.empty()) return failed;
+      if (!is_file() && std::exchange(broken_line_, false)) buffer_.insert(buffer_.begin(), '\n');
+    }
     while (written_ < buffer_.size()) {
       const ssize_t count = ::write(fd_, buffer_.data() + written_, buffer_.size() - written_);
       if (count >= 0) {
-        written_ += static_cast<std::size_t>(count);
+        if (!count_written(static_cast<std::size_t>(count))) return give_up("read back");
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
         if (!wait_until_writable(deadline)) return std::nullopt;
       } else if (errno != EINTR) {
@@ -120,28 +126,56 @@ class FileSink final : public Sink {
     return std::string();
   }
 
+  // Several processes may append, so that a line continues only within one write. After a short write, the line it
+  // broke is written again from its beginning. If the byte before the write is no line end, another writer died inside
+  // a line and our first line stuck to it: it is written again, behind the others. (They are of other keys.)
+  bool count_written(std::size_t count) {
+    if (!is_file()) {
+      written_ += count;
+      return true;
+    }
+    const auto whole = buffer_.rfind('\n', written_ + count - 1);
+    const std::size_t end = whole == std::string::npos || whole < written_ ? written_ : whole + 1;
+    const auto began_a_line = begins_a_line(count);
+    if (!began_a_line) return false;
+    if (!*began_a_line && end > written_)
+      buffer_.append(buffer_, written_, buffer_.find('\n', written_) + 1 - written_);
+    written_ = end;
+    return true;
+  }
+
+  // Of the last write, which is where O_APPEND has left the file's position. None: that cannot be read.
+  std::optional<bool> begins_a_line(std::size_t count) const {
+    const off_t began = ::lseek(fd_, 0, SEEK_CUR) - static_cast<off_t>(count);
+    if (began < 0) return std::nullopt;
+    if (began == 0) return true;
+    char before = 0;
+    const ssize_t read = ::pread(fd_, &before, 1, began - 1);
+    if (read < 0) return std::nullopt;
+    return read == 1 && before == '\n';
+  }
+
   bool wait_until_writable(Steady deadline) const {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - system_clock().steady());
     pollfd waiting{.fd = fd_, .events = POLLOUT, .revents = 0};
     return ::poll(&waiting, 1, static_cast<int>(std::clamp<std::int64_t>(left.count(), 0, 60'000))) > 0;
   }
 
+  bool is_file() const { return !is_stdout() && S_ISREG(status_.st_mode); }
+
   std::string give_up(std::string_view verb) {
-    std::string failed = trouble(verb);
+    std::string failed = fmt::format("cannot {} {}: {}", verb, is_stdout() ? "the standard output" : options_.path,
+                                     std::strerror(errno));
     close_file();
     return failed;
   }
 
-  std::string trouble(std::string_view verb) const {
-    return fmt::format("cannot {} {}: {}", verb, is_stdout() ? "the standard output" : options_.path,
-                       std::strerror(errno));
-  }
-
   const FileSinkOptions options_;
   int fd_;
-  bool broken_line_ = false;  // What was written last ends inside a line.
-  std::string buffer_;
-  std::size_t written_ = 0;  // of the buffer
+  struct stat status_ {};     // of the open file
+  bool broken_line_ = false;  // A pipe, or the standard output, ends inside a line.
+  std::string buffer_;        // the batch: whole lines
+  std::size_t written_ = 0;   // of the buffer
   std::vector<std::uint64_t> taken_;
 };
 

@@ -12,13 +12,15 @@ struct FileSinkOptions {
   bool fsync = false;  // `delivered` only when it is on disk; otherwise when the system has it.
 };
 
-// Appends events to a file as JSON lines (model/event_json.h). Several processes may append to one file: lines
-// are written whole, many in one write. A write that fails is an outage (`unavailable`) for all events that were
-// to be written with it, so that those before the place where it broke come again; where that is inside a line,
-// the next write begins with a line end, and only the broken line is unreadable.
+// Appends events to a file as JSON lines (model/event_json.h). Several processes may append to one file: a batch is one
+// write, and after each write the sink looks at the byte before it. If that is not a line end, another writer died
+// inside a line, and the first line of the write is written again, so that every delivered event has a line of its own.
+// A reader ignores lines that are not JSON objects; docs/file.md has the rules. A failed write is an outage
+// (`unavailable`) for every event of its batch; those before the failure come again. A file that was renamed or removed
+// is created again with the next batch. A pipe has one writer at a time, and is an outage while nobody reads it.
 std::unique_ptr<Sink> file_sink(FileSinkOptions options);
 
-// The same to the standard output. While nobody reads it, events stay on their way.
+// The same to the standard output, with this process as the only writer. While nobody reads it, events stay under way.
 std::unique_ptr<Sink> stdout_sink();
 
 }  // namespace waybill

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
@@ -10,13 +11,20 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace waybill {
 namespace {
 
+using testing::ElementsAre;
 using testing::HasSubstr;
+using testing::IsSupersetOf;
 using testing::StartsWith;
+using testing::UnorderedElementsAre;
 
 std::string contents(const std::string& path) {
   std::ifstream file(path);
@@ -24,6 +32,39 @@ std::string contents(const std::string& path) {
   text << file.rdbuf();
   return text.str();
 }
+
+// One member of each line that is a JSON object, as text. Other lines are not events.
+std::vector<std::string> whole_lines(const std::string& path, const std::string& member) {
+  std::vector<std::string> found;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (!event.is_object()) continue;
+    const auto& value = event.at(member);
+    found.push_back(value.is_string() ? value.get<std::string>() : value.dump());
+  }
+  return found;
+}
+
+// While it lives, no file grows beyond so many bytes.
+class FileSizeLimit {
+ public:
+  explicit FileSizeLimit(rlim_t bytes) : handler_(::signal(SIGXFSZ, SIG_IGN)) {
+    ::getrlimit(RLIMIT_FSIZE, &before_);
+    const rlimit limit{.rlim_cur = bytes, .rlim_max = before_.rlim_max};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+  }
+  ~FileSizeLimit() {
+    ::setrlimit(RLIMIT_FSIZE, &before_);
+    ::signal(SIGXFSZ, handler_);
+  }
+  FileSizeLimit(const FileSizeLimit&) = delete;
+  FileSizeLimit& operator=(const FileSizeLimit&) = delete;
+
+ private:
+  sighandler_t handler_;
+  rlimit before_{};
+};
 
 Outcome deliver(Sink& sink, const EventView& event) {
   std::vector<Outcome> outcomes;
@@ -52,16 +93,87 @@ TEST_F(FileSinkTest, AppendsALinePerEvent) {
   EXPECT_THAT(text, HasSubstr(R"("payload":{ }})"));
 }
 
-// Of somebody who was killed while he wrote it.
-TEST_F(FileSinkTest, ALineThatAnotherHasBrokenOffIsEndedFirst) {
-  std::ofstream(path_) << "{}\n{\"id\":";
+// A writer that is killed leaves part of a line; here while the sink has the file open already.
+TEST_F(FileSinkTest, Row5_ALineThatAnotherWriterTearsTakesNoEventWithIt) {
   const auto sink = file_sink({.path = path_});
+  std::ofstream(path_) << "{\"id\":";
   EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "a", .payload = "1"}).kind);
-  sink->close({});
   EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "b", .payload = "2"}).kind);
-  const std::string text = contents(path_);
-  EXPECT_THAT(text, StartsWith("{}\n{\"id\":\n{"));
-  EXPECT_EQ(4, std::count(text.begin(), text.end(), '\n'));
+  std::ofstream(path_, std::ios::app) << "{\"id\":\"x\",\"payl";
+  sink->submit({.topic = "c", .payload = "3"}, 1);
+  sink->submit({.topic = "d", .payload = "4"}, 2);
+  std::vector<Outcome> outcomes;
+  sink->collect(outcomes, Steady{});
+  ASSERT_EQ(2U, outcomes.size());
+  EXPECT_THAT(whole_lines(path_, "topic"), UnorderedElementsAre("a", "b", "c", "d"));
+}
+
+// The file may grow by half a line only. Another sink appends before the first one tries again.
+TEST_F(FileSinkTest, Row5_ALineThatAFullDiskTearsTakesNoEventWithIt) {
+  const auto one = file_sink({.path = path_});
+  const auto other = file_sink({.path = path_});
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*one, {.topic = "a", .payload = "1"}).kind);
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*other, {.topic = "b", .payload = "2"}).kind);
+  {
+    const FileSizeLimit full(std::filesystem::file_size(path_) + 20);
+    EXPECT_EQ(Outcome::Kind::unavailable, deliver(*one, {.topic = "c", .payload = "3"}).kind);
+  }
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*other, {.topic = "d", .payload = "4"}).kind);
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*one, {.topic = "c", .payload = "3"}).kind);
+  EXPECT_THAT(whole_lines(path_, "topic"), UnorderedElementsAre("a", "b", "c", "d"));
+}
+
+// Dies by SIGXFSZ after so many bytes of its line.
+[[noreturn]] void append_and_die(const std::string& path, rlim_t bytes) {
+  const auto sink = file_sink({.path = path});
+  rlimit limit{};
+  ::getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = std::filesystem::file_size(path) + bytes;
+  ::setrlimit(RLIMIT_FSIZE, &limit);
+  deliver(*sink, {.seq = 0, .topic = "torn", .payload = "1"});
+  ::_exit(1);
+}
+
+TEST_F(FileSinkTest, Row5_AWriterThatDiesAtAnyByteOfItsLineLosesNothingOfTheOthers) {
+  const std::array sinks{file_sink({.path = path_}), file_sink({.path = path_})};
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*sinks[0], {.seq = 100, .topic = "torn", .payload = "1"}).kind);
+  const auto length = static_cast<std::int64_t>(std::filesystem::file_size(path_)) - 2;  // Its number has three digits.
+  std::vector<std::string> delivered;
+  for (std::int64_t bytes = 1; bytes < length; ++bytes) {
+    const pid_t writer = ::fork();
+    if (writer == 0) append_and_die(path_, static_cast<rlim_t>(bytes));
+    int status = 0;
+    ::waitpid(writer, &status, 0);
+    ASSERT_TRUE(WIFSIGNALED(status));
+    const auto& sink = sinks.at(static_cast<std::size_t>(bytes) % sinks.size());
+    ASSERT_EQ(Outcome::Kind::delivered, deliver(*sink, {.seq = bytes, .topic = "whole", .payload = "2"}).kind);
+    delivered.push_back(std::to_string(bytes));
+  }
+  EXPECT_THAT(whole_lines(path_, "seq"), IsSupersetOf(delivered));
+}
+
+TEST_F(FileSinkTest, ARotatedFileIsFollowedByANewOne) {
+  const auto sink = file_sink({.path = path_, .fsync = true});
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "a", .payload = "1"}).kind);
+  std::filesystem::rename(path_, path_ + ".1");
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "b", .payload = "2"}).kind);
+  EXPECT_THAT(whole_lines(path_ + ".1", "topic"), ElementsAre("a"));
+  EXPECT_THAT(whole_lines(path_, "topic"), ElementsAre("b"));
+  std::filesystem::remove(path_ + ".1");
+}
+
+TEST_F(FileSinkTest, APipeHasOneWriterAndIsAwayWhileNobodyReadsIt) {
+  ASSERT_EQ(0, ::mkfifo(path_.c_str(), 0600));
+  const auto sink = file_sink({.path = path_});
+  const auto other = file_sink({.path = path_});
+  EXPECT_THAT(deliver(*sink, {.topic = "a", .payload = "1"}).reason, StartsWith("cannot open"));
+  const int reader = ::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  EXPECT_EQ(Outcome::Kind::delivered, deliver(*sink, {.topic = "b", .payload = "2"}).kind);
+  EXPECT_THAT(deliver(*other, {.topic = "c", .payload = "3"}).reason, StartsWith("cannot write alone"));
+  std::array<char, 1000> text{};
+  ASSERT_GT(::read(reader, text.data(), text.size()), 2);
+  EXPECT_THAT(text.data(), StartsWith("\n{"));  // In case the writer before died inside a line.
+  ::close(reader);
 }
 
 TEST_F(FileSinkTest, AnOutageIsNotTheEventsFault) {
