@@ -1,6 +1,6 @@
 -- The outbox as a table with one row for each event, for eyes and queries that know it so. oldest_program: 2
 --
--- outbox, outbox_events and email_outbox have the columns and the words of common outbox tables; docs/seeds-words.md has
+-- outbox, outbox_events and email_outbox have the columns and the words of common outbox tables; docs/coming-from-another-outbox.md has
 -- the mapping. published: delivered everywhere it goes. Where an event is undelivered at several destinations, the worst
 -- counts. What cannot match is not looked at: "published = FALSE" never reads what is published.
 
