@@ -2,11 +2,12 @@
 # Beside them: `make build`, `make examples` (into build/examples/bin/), `make install` (with PREFIX and DESTDIR), `make
 # asan`, `make tsan`, `make lint`, `make format`. What takes long: `make chaos-core` (a quarter of an hour of killing things), `make chaos-failures` (as long,
 # with destinations that fail and people who redrive), `make chaos-brokers` (half an hour of restarting RabbitMQ and
-# NATS), `make chaos-conflicts` (a hundred thousand of them); `make proof-rebuild` (a projection of a million events rebuilt
+# NATS), `make chaos-conflicts` (a hundred thousand of them), `make chaos-failover` (half an hour of changing the primary under
+# Patroni; needs root, for network namespaces); `make proof-rebuild` (a projection of a million events rebuilt
 # under load); `make bench`, `make bench-failures`, `make bench-brokers` and `make bench-library` (at most half an hour of
 # figures each, into build/bench/).
-.PHONY: build examples install run test asan tsan lint format chaos-core chaos-failures chaos-brokers chaos-conflicts proof-rebuild bench \
-  bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint
+.PHONY: build examples install run test asan tsan lint format chaos-core chaos-failures chaos-brokers chaos-conflicts chaos-failover \
+  proof-rebuild bench   bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint packages-failover
 ARGS ?=
 PREFIX ?= /usr/local
 PYTHON = /usr/bin/python3 -B
@@ -62,6 +63,12 @@ chaos-conflicts: packages-test
 	$(PYTHON) test/consumers/install.py build/test/consumers/installed
 	$(PYTHON) test/chaos/conflicts.py $(ARGS)
 
+chaos-failover: packages-failover
+	cmake --preset release -DWAYBILL_TESTS=ON
+	cmake --build --preset release --target waybill chaos_producer
+	$(PYTHON) test/chaos/failover.py --synchronous $(ARGS)
+	$(PYTHON) test/chaos/failover.py $(ARGS)
+
 proof-rebuild: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release --target rebuild_test
@@ -95,7 +102,7 @@ lint: packages-lint
 format: packages-lint
 	clang-format -i $$(git ls-files '*.h' '*.cc')
 
-packages-build packages-test packages-lint:
+packages-build packages-test packages-lint packages-failover:
 	@tools/packages $(@:packages-%=%)
 
 clean:

@@ -46,14 +46,18 @@ class Chaos:
         self.agenda, self.agenda_count = [], 0  # (when, tie breaker, what to do)
         self.faults = open(folder + "/faults.jsonl", "w", encoding="utf-8")
         self.producer, self.problems, self.exits = None, [], 0
-        self.postgres = Postgres(folder, "chaos", lazy=options.sync_commit == "off")
+        self.postgres = self.start_server()
         self.config = self.write_config("waybill.toml", "")
         self.relays = [Relay(number, self.relay(), folder) for number in range(options.relays)]
 
-    def write_config(self, name, settings):
+    def start_server(self):
+        return Postgres(self.folder, "chaos", lazy=self.options.sync_commit == "off")
+
+    def write_config(self, name, settings, store=None):
         path = f"{self.folder}/{name}"
         with open(path, "w", encoding="utf-8") as file:
-            file.write(f'store = "{self.postgres.url}"\nlease = "{self.options.lease}s"\n{settings}{self.destinations()}')
+            file.write(f'store = "{store or self.postgres.url}"\nlease = "{self.options.lease}s"\n'
+                       f'{settings}{self.destinations()}')
         os.chmod(path, 0o600)  # It may hold a password.
         return path
 
@@ -246,11 +250,14 @@ class Chaos:
                     lines = log.readlines()
                 print(f"chaos: the last of {len(lines)} lines of {relay.log}:\n{''.join(lines[-20:])}", end="")
 
-    def end(self):
+    def end_clients(self):
         for process in [self.producer, *(relay.process for relay in self.relays)]:
             if process and process.poll() is None:
                 process.kill()
                 process.wait()
+
+    def end(self):
+        self.end_clients()
         if self.postgres.process.poll() is None:
             self.postgres.crash()
 

@@ -13,10 +13,12 @@ CHECK = os.path.join(os.path.dirname(HERE), "checker", "check.py")
 class Judge:
     """Judges what is in `folder`: deliveries.jsonl, faults.jsonl, and a CSV file of each name in `exported`.
 
-    `producers`: their log. `window`: what a relay may have published and not settled, on average over all faults."""
+    `producers`: their logs. `window`: what a relay may have published and not settled, on average over all faults.
+    `flags`: more arguments for the checker."""
 
-    def __init__(self, folder, producers, exported, window, random):
-        self.folder, self.producers, self.exported, self.window = folder, producers, exported, window
+    def __init__(self, folder, producers, exported, window, random, flags=()):
+        self.folder, self.exported, self.window, self.flags = folder, exported, window, flags
+        self.producers = [producers] if isinstance(producers, str) else producers
         self.random, self.problems = random, []
 
     def judge(self):
@@ -38,9 +40,10 @@ class Judge:
         self.problems += [] if caught else ["the checker is blind"]
 
     def check(self, deliveries="deliveries.jsonl", undelivered="undelivered.csv"):
-        arguments = {"--producers": self.producers, "--deliveries": deliveries, "--faults": "faults.jsonl",
+        arguments = {"--deliveries": deliveries, "--faults": "faults.jsonl",
                      "--window": str(self.window)} | {f"--{name}": name + ".csv" for name in self.exported}
         if "--undelivered" in arguments:
             arguments["--undelivered"] = undelivered
-        command = [sys.executable, "-B", CHECK, *(part for pair in arguments.items() for part in pair)]
+        command = [sys.executable, "-B", CHECK, *(part for pair in arguments.items() for part in pair), *self.flags,
+                   "--producers", *self.producers]
         return subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, text=True, check=False)

@@ -31,9 +31,8 @@ namespace {
 
 using namespace std::chrono_literals;
 
-constexpr int accounts = 2'000;  // Of two tenants, with the same keys.
-constexpr int hot_accounts = 4;  // The last ones: whoever waits for a quiet one does not hold a hot one.
-constexpr int writers = 64;
+constexpr int accounts = 2'000;          // Of two tenants, with the same keys.
+constexpr int hot_accounts = 4;          // The last ones: whoever waits for a quiet one does not hold a hot one.
 constexpr auto patience = 60s;           // Until the server must be back.
 constexpr std::size_t text_bytes = 430;  // Makes a payload of about 512.
 
@@ -42,6 +41,7 @@ struct Options {
   std::uint64_t seed = 1;
   long events = 10'000;  // Stops when so many are committed.
   long rate = 0;         // Events a second, of all writers together; 0: as fast as it goes.
+  int writers = 64;
 };
 
 class Random {
@@ -151,11 +151,13 @@ class Session {
  private:
   using Answer = std::unique_ptr<PGresult, decltype([](PGresult* result) { PQclear(result); })>;
 
-  // A deadlock or a server that goes away is life; anything else would only fail again.
+  // A deadlock, a server that goes away or a standby is to be expected; another error would only come again.
   void refuse_mistakes(const PGresult* answer) const {
-    const char* state = PQresultErrorField(answer, PG_DIAG_SQLSTATE);
-    const std::string_view group = state == nullptr ? "57" : std::string_view(state).substr(0, 2);
-    if (alive() && group != "40" && group != "57") throw std::runtime_error(PQresultErrorMessage(answer));
+    const char* field = PQresultErrorField(answer, PG_DIAG_SQLSTATE);
+    const std::string_view state = field == nullptr ? "57000" : field;
+    const std::string_view group = state.substr(0, 2);
+    if (alive() && group != "40" && group != "57" && group != "08" && state != "25006")
+      throw std::runtime_error(PQresultErrorMessage(answer));
   }
 
   const Options& options_;
@@ -184,7 +186,7 @@ class Writer {
     session_.connect();
     for (tx_ = 1; totals_.committed < options_.events; ++tx_) {
       transaction();
-      if (options_.rate > 0) std::this_thread::sleep_for(events_ * writers * 1'000'000us / options_.rate);
+      if (options_.rate > 0) std::this_thread::sleep_for(events_ * options_.writers * 1'000'000us / options_.rate);
     }
   }
 
@@ -305,19 +307,26 @@ class Writer {
   std::string last_id_{};
 };
 
+// The first of several producers makes them.
 void make_tables(const Options& options) {
-  Session session(options);
-  session.connect();
-  session.run("SET synchronous_commit = on");
-  session.run("CREATE SCHEMA app");
-  session.run("CREATE TABLE app.account (number int PRIMARY KEY, n bigint NOT NULL)");
-  session.run("INSERT INTO app.account SELECT i, 0 FROM generate_series(0, $1::int - 1) i", {std::to_string(accounts)});
+  for (int tries = 0;; ++tries) try {
+      Session session(options);
+      session.connect();
+      session.run("SET synchronous_commit = on");
+      session.run("CREATE SCHEMA IF NOT EXISTS app");
+      session.run("CREATE TABLE IF NOT EXISTS app.account (number int PRIMARY KEY, n bigint NOT NULL)");
+      session.run("INSERT INTO app.account SELECT i, 0 FROM generate_series(0, $1::int - 1) i ON CONFLICT DO NOTHING",
+                  {std::to_string(accounts)});
+      return;
+    } catch (const Failed&) {
+      if (tries == 10) throw;
+    }
 }
 
 void write_all(const Options& options, Log& log, Totals& totals) {
   std::vector<std::jthread> threads;
-  threads.reserve(writers);
-  for (int number = 0; number < writers; ++number)
+  threads.reserve(static_cast<std::size_t>(options.writers));
+  for (int number = 0; number < options.writers; ++number)
     threads.emplace_back([&options, &log, &totals, number] {
       try {
         Writer(options, number, log, totals).run();
@@ -341,6 +350,7 @@ Options parse(int argc, char** argv) {
       {"--sync-commit", [&](const std::string& value) { options.sync_commit = value; }},
       {"--seed", [&](const std::string& value) { options.seed = std::stoull(value); }},
       {"--events", [&](const std::string& value) { options.events = std::stol(value); }},
+      {"--writers", [&](const std::string& value) { options.writers = std::stoi(value); }},
       {"--rate", [&](const std::string& value) { options.rate = std::stol(value); }}};
   for (int at = 1; at < argc; at += 2) {
     const auto found = known.find(argv[at]);
