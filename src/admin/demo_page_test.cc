@@ -44,13 +44,13 @@ TEST_F(DemoPageTest, ServesStatusAndLife) {
 }
 
 // The policy that every answer has would silently break a page that does.
-TEST_F(DemoPageTest, HasNothingInlineAndNothingFromElsewhere) {
+TEST_F(DemoPageTest, Security9_HasNothingInlineAndNothingFromElsewhere) {
   expect_none_of(get("/").body, {"<style", " style=", " onload=", " onclick=", "<script>", "http:", "https:"});
   expect_none_of(get("/demo.css").body, {"@import", "url("});
   expect_none_of(get("/demo.js").body, {"innerHTML", "eval(", "document.write", "import("});
 }
 
-TEST_F(DemoPageTest, EveryRouteChecksTheHost) {
+TEST_F(DemoPageTest, Security2_EveryRouteChecksTheHost) {
   for (const auto* path : {"/", "/demo.css", "/demo.js", "/icon.svg", "/livez", "/status.json"}) {
     http::RawClient client(server_.port());
     client.send(fmt::format("GET {} HTTP/1.1\r\nHost: evil.example:{}\r\n\r\n", path, server_.port()));

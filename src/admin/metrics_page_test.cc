@@ -1,5 +1,8 @@
 #include "admin/metrics_page.h"
 
+#include <regex>
+#include <set>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,6 +16,8 @@ namespace {
 
 using namespace std::chrono_literals;
 using testing::HasSubstr;
+using testing::IsSubsetOf;
+using testing::IsSupersetOf;
 using testing::Not;
 
 class MetricsPageTest : public testing::Test {
@@ -77,6 +82,20 @@ TEST_F(MetricsPageTest, TellsWhatTheStoreKnows) {
     EXPECT_THAT(reply.body, HasSubstr(line));
 }
 
+// Whoever reads the metrics learns nothing of tenants, and their number does not grow with that of tenants, keys or
+// topics.
+TEST_F(MetricsPageTest, Security47_LabelsNameNeitherTenantsNorKeys) {
+  metrics_.destinations["mail"] = {.delivered = 1, .failed_with = {{Outcome::Kind::retry, 2}}};
+  metrics_.figures = {.status = {.destinations = {{.name = "mail"}}, .projections = {{.name = "room"}}}};
+  const std::string body = get("/metrics").body;
+  const std::regex label(R"re((\w+)=")re");
+  std::set<std::string> names;
+  for (auto at = std::sregex_iterator(body.begin(), body.end(), label); at != std::sregex_iterator(); ++at)
+    names.insert((*at)[1]);
+  EXPECT_THAT(names, IsSupersetOf({"destination", "outcome"}));
+  EXPECT_THAT(names, IsSubsetOf({"version", "destination", "outcome", "le", "standing", "projection", "shadow"}));
+}
+
 TEST_F(MetricsPageTest, IsAliveWhileTheRelayTurns) {
   metrics_.health = {.running = true, .store_up = true, .since_beat = 14s, .lease = 5s};
   EXPECT_EQ("ok\n", get("/livez").body);
@@ -89,7 +108,7 @@ TEST_F(MetricsPageTest, SaysInOneLineWhatHangs) {
   EXPECT_EQ("the relay hangs: its last heartbeat was 16 s ago, the last turn of its keeper 16 s\n", reply.body);
 }
 
-TEST_F(MetricsPageTest, AStrangersPageLearnsNothing) {
+TEST_F(MetricsPageTest, Security2_AStrangersPageLearnsNothing) {
   for (const auto* path : {"/metrics", "/livez"}) {
     http::RawClient client(server_.port());
     client.send(fmt::format("GET {} HTTP/1.1\r\nHost: evil.example:{}\r\n\r\n", path, server_.port()));

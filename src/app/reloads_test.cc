@@ -70,7 +70,7 @@ TEST_F(ReloadsTest, AGoodFileEndsTheRoundAndIsTheNext) {
   EXPECT_FALSE(reloads_.next());
 }
 
-TEST_F(ReloadsTest, ABadFileChangesNothing) {
+TEST_F(ReloadsTest, Row85_ABadFileChangesNothing) {
   reloads_.begin(settings_, log_);
   for (const auto* text : {"batch = 0", "store = ", "store = \"sqlite:a.db\"\n"}) {
     write(text);

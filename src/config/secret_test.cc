@@ -7,7 +7,7 @@
 namespace waybill::config {
 namespace {
 
-TEST(RedactUrl, HidesPasswordsAndNothingElse) {
+TEST(RedactUrl, Security31_HidesPasswordsAndNothingElse) {
   EXPECT_EQ("postgresql://relay:********@db/clinic", redact_url("postgresql://relay:s3cret@db/clinic"));
   EXPECT_EQ("postgresql://relay@db/clinic", redact_url("postgresql://relay@db/clinic"));
   EXPECT_EQ("postgresql://db:5432/clinic", redact_url("postgresql://db:5432/clinic"));

@@ -123,7 +123,7 @@ TEST_F(SectionTest, FollowsReferencesAndShowsThemAsWritten) {
   EXPECT_EQ("waybill.toml:3:1: other: environment variable 'GONE' is not set", problems(config));
 }
 
-TEST_F(SectionTest, SecretsComeFromFilesAndAreNeverShown) {
+TEST_F(SectionTest, Security30_SecretsComeFromFilesAndAreNeverShown) {
   write("password_file = \"token.txt\"\nurl = \"amqp://u:s3cret@h/v\"\n", 0600);
   write_file("token.txt", "s3cret\n");
   Config config = load();
@@ -135,7 +135,7 @@ TEST_F(SectionTest, SecretsComeFromFilesAndAreNeverShown) {
   config.finish();
 }
 
-TEST_F(SectionTest, ASecretOthersCanReadIsRefused) {
+TEST_F(SectionTest, Security30_ASecretOthersCanReadIsRefused) {
   write("password = \"s3cret\"\nurl = \"amqp://u:s3cret@h/v\"\nplain = \"amqp://h/v\"\n", 0644);
   Config config = load();
   Section root = config.root();

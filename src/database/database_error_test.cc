@@ -9,7 +9,7 @@
 namespace waybill {
 namespace {
 
-TEST(DatabaseError, WhatALaterTryMayPassIsRetried) {
+TEST(DatabaseError, Row17_19_WhatALaterTryMayPassIsRetried) {
   for (const char* state : {"08006", "40001", "40P01", "53100", "53300", "55P03", "57P01", "57014", "58030", "25006",
                             "25P02", "25P03", "25P04", "26000", "XX000"})
     EXPECT_EQ(Remedy::retry, postgres_remedy(state)) << state;
@@ -24,7 +24,7 @@ TEST(DatabaseError, WhatALaterTryMayPassIsRetried) {
   EXPECT_EQ(Remedy::fix_config, sqlite_remedy(SQLITE_NOTADB));
 }
 
-TEST(DatabaseError, DataAreNotQuoted) {
+TEST(DatabaseError, Security32_DataAreNotQuoted) {
   const auto says = [](const char* state, const char* message) {
     return std::string(postgres_refusal("db", state, message).what());
   };
@@ -40,7 +40,7 @@ TEST(DatabaseError, DataAreNotQuoted) {
   EXPECT_EQ(R"(db: violates check constraint "c")", says("23514", R"(violates check constraint "c")"));
 }
 
-TEST(DatabaseError, AFullDiskHasAWayOut) {
+TEST(DatabaseError, Row19_AFullDiskHasAWayOut) {
   sqlite3* raw = nullptr;
   ASSERT_EQ(SQLITE_OK, sqlite3_open(":memory:", &raw));
   const std::unique_ptr<sqlite3, decltype(&sqlite3_close)> connection(raw, &sqlite3_close);

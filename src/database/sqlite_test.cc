@@ -96,7 +96,7 @@ TEST_F(SqliteTest, NothingGoesOnWithoutTheTransactionThatAStatementHasEnded) {
 }
 
 // Another reads: what is to be committed has to wait.
-TEST_F(SqliteTest, ACommitThatWasInAnothersWayCanBeTriedAgain) {
+TEST_F(SqliteTest, Row35_ACommitThatWasInAnothersWayCanBeTriedAgain) {
   lent->run("PRAGMA journal_mode = DELETE");
   const auto other = connect("sqlite:" + (folder / "app.db").string());
   other->script("BEGIN; SELECT * FROM room");
@@ -150,7 +150,7 @@ TEST_F(SqliteTest, ATransactionThatIsNotCommittedIsRolledBack) {
   EXPECT_EQ("b", lent->run("SELECT group_concat(id) FROM room").text(0, 0));
 }
 
-TEST_F(SqliteTest, AnotherWriterIsACollision) {
+TEST_F(SqliteTest, Row35_AnotherWriterIsACollision) {
   const auto other = connect("sqlite:" + (folder / "app.db").string());
   Transaction others(*other);
   EXPECT_THROW(Transaction mine(*lent), Collision);

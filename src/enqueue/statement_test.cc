@@ -44,7 +44,7 @@ TEST(EnqueueStatement, MakesAnIdWhereThereIsNone) {
   EXPECT_NE(EventId{}, statement.id);
 }
 
-TEST(EnqueueStatement, RefusesAForeignSchemaName) {
+TEST(EnqueueStatement, Security19_RefusesAForeignSchemaName) {
   for (const char* schema :
        {"", "Way", "an_overlong_name_of_more_than_forty_characters", "way bill", "x\"; DROP TABLE event; --", "1a"})
     EXPECT_THROW(enqueue_statement(paid(), Dialect::postgresql, schema), Error) << schema;

@@ -13,7 +13,7 @@ TEST(Listener, FindsAFreePort) {
   EXPECT_EQ("127.0.0.1", listener.address());
 }
 
-TEST(Listener, RefusesWhatOthersCanReach) {
+TEST(Listener, Security1_RefusesWhatOthersCanReach) {
   for (const auto* address : {"0.0.0.0", "::", "192.168.1.1", "10.0.0.1", "128.0.0.1", "::ffff:127.0.0.1", "fe80::1",
                               "example.org", "", "127.1", "2130706433"}) {
     try {

@@ -86,7 +86,7 @@ TEST_F(ServerTest, AFailingHandlerTellsNothing) {
   EXPECT_EQ(200, c.get("/").status);
 }
 
-TEST_F(ServerTest, EveryRouteChecksTheHost) {
+TEST_F(ServerTest, Security2_EveryRouteChecksTheHost) {
   for (const auto* target : {"GET /", "GET /stream/board", "POST /echo", "GET /ask?q=1", "GET /fails", "GET /other",
                              "DELETE /", "HEAD /", "OPTIONS /"}) {
     for (const auto& host : {std::string("evil.example"), std::string("localhost"),
@@ -103,7 +103,7 @@ TEST_F(ServerTest, EveryRouteChecksTheHost) {
   EXPECT_NE(200, c.read_reply().status);
 }
 
-TEST_F(ServerTest, EveryAnswerHasTheSecurityHeaders) {
+TEST_F(ServerTest, Security9_EveryAnswerHasTheSecurityHeaders) {
   for (const auto* target : {"GET /", "POST /echo", "GET /fails", "GET /other", "DELETE /"}) {
     const std::string_view line(target);
     auto c = client();
@@ -128,7 +128,7 @@ TEST_F(ServerTest, TakesBodiesUpToTheLimit) {
   EXPECT_EQ(body, reply.body);
 }
 
-TEST_F(ServerTest, RefusesLargeBodiesUnread) {
+TEST_F(ServerTest, Security10_RefusesLargeBodiesUnread) {
   for (const auto* length : {"1048577", "99999999999", "18446744073709551615"}) {
     auto c = client();
     c.ask("POST", "/echo", fmt::format("Content-Length: {}\r\n", length));
@@ -139,7 +139,7 @@ TEST_F(ServerTest, RefusesLargeBodiesUnread) {
   EXPECT_EQ(411, c.read_reply().status);
 }
 
-TEST_F(HastyServerTest, RefusesNonsenseAndLives) {
+TEST_F(HastyServerTest, Security10_RefusesNonsenseAndLives) {
   for (const auto* bytes :
        {"\r\n\r\n\r\n", "GET\r\n\r\n", "GET / HTTP/9.9\r\n\r\n", "POST /echo HTTP/1.1\r\nContent-Length: -1\r\n\r\n",
         "POST /echo HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n-1\r\n", "\x16\x03\x01\x02\x00\x01\x00",
@@ -154,7 +154,7 @@ TEST_F(HastyServerTest, RefusesNonsenseAndLives) {
   EXPECT_EQ(200, client().get("/").status);
 }
 
-TEST_F(ServerTest, RefusesLargeAndManyHeaders) {
+TEST_F(ServerTest, Security10_RefusesLargeAndManyHeaders) {
   auto large = client();
   EXPECT_EQ(431, large.get("/", fmt::format("X-Large: {}\r\n", std::string(17'000, 'x'))).status);
   std::string many;
@@ -170,7 +170,7 @@ TEST_F(ServerTest, RefusesLargeAndManyHeaders) {
 }
 
 // A byte now and then does not keep a connection: the whole request counts.
-TEST_F(HastyServerTest, CutsTheSlowRequest) {
+TEST_F(HastyServerTest, Security10_CutsTheSlowRequest) {
   auto c = client();
   const auto start = std::chrono::steady_clock::now();
   c.send("GET / HTTP/1.1\r\nX-Slow: ");
@@ -226,7 +226,7 @@ class FewDescriptors {
   rlimit before_{};
 };
 
-TEST(ServerDescriptorsTest, TooFewAreAnErrorThatSaysSo) {
+TEST(ServerDescriptorsTest, Row85_TooFewAreAnErrorThatSaysSo) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "sanitizers need descriptors themselves, and report memory that they could not look at";
 #endif

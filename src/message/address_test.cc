@@ -50,7 +50,7 @@ TEST(Address, IsTheEventsOwnIfItHasOne) {
   EXPECT_EQ(exchange, "north");
 }
 
-TEST(Address, RefusesWhatTheBrokerWouldNotTake) {
+TEST(Address, Security28_RefusesWhatTheBrokerWouldNotTake) {
   const auto own = [](std::string_view key) { return EventView{.topic = "t", .type = "t", .routing_key = key}; };
   const std::string long_key(256, 'k');
   EXPECT_EQ(where("x", addresses::routing_key, own(long_key)),

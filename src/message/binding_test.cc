@@ -31,7 +31,7 @@ TEST(OwnHeaders, ThatAreNoTextsAreRefused) {
     EXPECT_EQ(carried(json, bindings::amqp), "refused: its headers are not a JSON object of texts") << json;
 }
 
-TEST(OwnHeaders, NeverEndALine) {
+TEST(OwnHeaders, Security28_NeverEndALine) {
   for (const Binding* binding : {&bindings::amqp, &bindings::nats, &bindings::http}) {
     EXPECT_EQ(carried(R"({"a":"1\r\nb: 2"})", *binding), "refused: header 'a' contains a control character");
     EXPECT_EQ(carried(R"({"a\r\nb":"1"})", *binding), "refused: a header's name contains a control character");

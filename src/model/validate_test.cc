@@ -85,7 +85,7 @@ TEST(Validate, NamesTheFieldAndTheWayOut) {
   EXPECT_THAT(refusal(event), HasSubstr("attempts_max is less than 1"));
 }
 
-TEST(Validate, NeverPrintsThePayload) {
+TEST(Validate, Security32_NeverPrintsThePayload) {
   Event event = good();
   event.payload = "{secret-canary";
   EXPECT_THAT(refusal(event), testing::Not(HasSubstr("canary")));

@@ -46,7 +46,7 @@ void expect_all_in_order(const std::vector<std::string>& delivered, const std::s
 
 class BrokenStore : public testing::TestWithParam<BreaksAt::Moment> {};
 
-TEST_P(BrokenStore, SteppedRelayDeliversEverythingWhateverCallBreaks) {
+TEST_P(BrokenStore, Row8_SteppedRelayDeliversEverythingWhateverCallBreaks) {
   for (int call = 1;; ++call) {
     ManualClock clock;
     const auto memory = memory_store({.shards = 2}, clock);
@@ -68,7 +68,7 @@ TEST_P(BrokenStore, SteppedRelayDeliversEverythingWhateverCallBreaks) {
 }
 
 // The same with events that fail, are given up, take their time or are announced first. What is given up is excused.
-TEST_P(BrokenStore, FailingEventsKeepTheirOrderWhateverCallBreaks) {
+TEST_P(BrokenStore, Row8_9_FailingEventsKeepTheirOrderWhateverCallBreaks) {
   using Kind = Outcome::Kind;
   for (const OnUnknown on_unknown : {OnUnknown::resend, OnUnknown::hold}) {
     for (int call = 1;; ++call) {
@@ -111,7 +111,7 @@ TEST_P(BrokenStore, FailingEventsKeepTheirOrderWhateverCallBreaks) {
   }
 }
 
-TEST_P(BrokenStore, RunningRelayDeliversEverythingWhateverCallBreaks) {
+TEST_P(BrokenStore, Row8_RunningRelayDeliversEverythingWhateverCallBreaks) {
   for (int call = 1; call <= 25; ++call) {
     const auto memory = memory_store({.shards = 2});
     enqueue(*memory);

@@ -172,7 +172,7 @@ TEST_F(CarrierTest, AskedForAShardThatItDoesNotHoldItIsIdleAllTheSame) {
   EXPECT_TRUE(carrier().idle());
 }
 
-TEST_F(CarrierTest, AStoreThatTakesConnectionsAndDoesNothingIsNotHammered) {
+TEST_F(CarrierTest, Row15_AStoreThatTakesConnectionsAndDoesNothingIsNotHammered) {
   settle_down();
   enqueue("a", 1);
   int connects = 0;

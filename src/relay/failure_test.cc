@@ -156,7 +156,7 @@ TEST_F(FailureTest, WhatMayHaveArrivedIsHeldAndReleasedByAPerson) {
   EXPECT_THAT(script_.delivered, ElementsAre("2", "1"));
 }
 
-TEST_F(FailureTest, WhereNothingIsSentTwiceAKillHoldsWhatWasUnderWay) {
+TEST_F(FailureTest, Row6_WhereNothingIsSentTwiceAKillHoldsWhatWasUnderWay) {
   script_.answers = false;
   start({.on_unknown = OnUnknown::hold});
   enqueue("a", "1");

@@ -48,7 +48,7 @@ TEST_F(PaceTest, AfterARushItIsSoonBrisk) {
   EXPECT_GT(live(100), 900);
 }
 
-TEST_F(PaceTest, ABacklogIsReadWithoutAPause) {
+TEST_F(PaceTest, Row31_ABacklogIsReadWithoutAPause) {
   pace_.looked(1'000, true, now_);
   EXPECT_EQ(now_, pace_.next());
 }

@@ -264,7 +264,7 @@ TEST_F(RelayTest, AnEventThatExpiresWhileItWaitsIsNotDelivered) {
 }
 
 // Of two shards one is busy all the time; nobody polls then, and no producer tells.
-TEST_F(RelayTest, AQuietShardDoesNotWaitBehindABusyOne) {
+TEST_F(RelayTest, Row86_AQuietShardDoesNotWaitBehindABusyOne) {
   const auto relay = this->relay(script_);
   settle_down(*relay);
   int name = 0;
@@ -456,7 +456,7 @@ TEST(RelayOnThreads, AStopWhileAShardIsOpenedSettlesWhatThenGoesOut) {
   EXPECT_EQ(1 - std::ssize(script.delivered), destinations.at(0).pending.value);
 }
 
-TEST(RelayOnThreads, AStopTakesNoLongerThanItsGrace) {
+TEST(RelayOnThreads, Row85_AStopTakesNoLongerThanItsGrace) {
   const auto store = memory_store({.shards = 1});
   ScriptedSink::Script script;
   script.answers = false;
@@ -495,7 +495,7 @@ TEST(RelayOnThreads, StopHandsOverAtOnce) {
 }
 
 // A transaction that stays open keeps the store from telling.
-TEST(RelayWithoutNews, LooksOftenEnough) {
+TEST(RelayWithoutNews, Row3_27_LooksOftenEnough) {
   ManualClock clock;
   const auto memory = memory_store({.shards = 2}, clock);
   WrappedStore store(*memory, [](const StoreCall& call, const std::function<void()>& run) {

@@ -65,7 +65,7 @@ TEST_F(RabbitmqFaultsTest, Row41_AMessageWhoseConfirmationIsLostIsUnknownAndGoes
 }
 
 // What was cut off before its last byte certainly did not arrive.
-TEST_F(RabbitmqFaultsTest, Row41_HalfAMessageIsNone) {
+TEST_F(RabbitmqFaultsTest, Row5_41_HalfAMessageIsNone) {
   const auto sink = rabbitmq_sink(options(proxy_.port()), {});
   EXPECT_EQ(Kind::delivered, probe(*sink).kind);
   // Larger than all buffers on the way, and nobody reads: the last byte cannot be written.

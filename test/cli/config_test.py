@@ -55,7 +55,7 @@ class ConfigCheckTest(CliTest):
         self.assertIn("store: is missing; set it to", self.refused("config", "check"))
         self.assertIn("store: is missing; set it to", self.refused("status"))
 
-    def test_an_inline_secret_others_can_read(self):
+    def test_security30_an_inline_secret_others_can_read(self):
         text = 'store = "postgresql://relay:canary@db/clinic"\n'
         found = self.problems(text, mode=0o644)
         self.assertIn("waybill.toml:1:1: store: holds a secret, and others can read this file (mode 0644); "
@@ -133,7 +133,7 @@ class PrecedenceTest(CliTest):
 
 
 class ConfigShowTest(CliTest):
-    def test_secrets_are_hidden_everywhere(self):
+    def test_security31_secrets_are_hidden_everywhere(self):
         env = {"PASSWORD": "canary"}
         self.write("secret", "postgresql://relay:canary@db/clinic\n")
         for text in ['store = "postgresql://relay:canary@db/clinic"', 'store = "postgresql://db/c?password=canary"',

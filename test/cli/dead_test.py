@@ -149,7 +149,7 @@ class ShowTest(DeadCase):
 
 
 class RedriveTest(DeadCase):
-    def test_preview_then_redrive_then_delivered(self):
+    def test_security13_preview_then_redrive_then_delivered(self):
         dead = self.let_fail("dead.a", "dead.b", "held.c", "ok")
         self.assertEqual("would redrive 2 dead letters of 'events'\n",
                          self.succeed("dead", "redrive", "--destination", "events", "--dry-run").out)
@@ -176,7 +176,7 @@ class RedriveTest(DeadCase):
         self.assertEqual({"kind": "redrive", "operation": None, "destination": None, "dry_run": False, "matched": 0,
                           "changed": 0}, self.succeed(*args, "--yes").json)
 
-    def test_without_a_terminal_it_wants_yes(self):
+    def test_security13_without_a_terminal_it_wants_yes(self):
         [event] = self.let_fail("dead.a")
         for verb in ["redrive", "dismiss"]:
             said = self.refused("dead", verb, "--all")

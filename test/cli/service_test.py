@@ -199,7 +199,7 @@ class MetricsTest(ServiceTest):
         service.stop()
 
     @unittest.skipIf(os.environ.get("WAYBILL_SANITIZE"), "sanitizers need descriptors themselves, and crash without")
-    def test_too_few_descriptors_are_an_error_and_no_crash(self):
+    def test_row85_too_few_descriptors_are_an_error_and_no_crash(self):
         self.configure(self.destination("log"))
         self.succeed("migrate")
         for count in range(4, 48):
@@ -220,7 +220,7 @@ class MetricsTest(ServiceTest):
             self.assertNotEqual("", said)
         self.assertEqual(0, code, "it never had enough")
 
-    def test_who_may_ask_and_how(self):
+    def test_security2_who_may_ask_and_how(self):
         self.configure(self.destination("log"))
         service = self.start()
         for path in ["/metrics", "/livez"]:
@@ -273,7 +273,7 @@ class ReloadTest(ServiceTest):
         service.stop()
         self.assertEqual(count, len((self.folder / "a.jsonl").read_text().splitlines()))
 
-    def test_a_bad_file_keeps_the_old_configuration(self):
+    def test_row85_a_bad_file_keeps_the_old_configuration(self):
         self.configure(self.destination("a"))
         service = self.start()
         for text, reason in [("batch = 0\n", "batch: must be a whole number"), ("batch =\n", "waybill.toml"),
@@ -306,7 +306,7 @@ class ReloadTest(ServiceTest):
         self.delivered("b", 1)
         service.stop()
 
-    def test_a_removed_destination_stays_visible(self):
+    def test_row85_a_removed_destination_stays_visible(self):
         self.configure(self.destination("a"), self.destination("full", "/dev/full"))
         service = self.start()
         self.enqueue(1)

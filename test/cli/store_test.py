@@ -39,12 +39,12 @@ class MissingStoreTest(CliTest):
                 self.assertIn("not a database", said)
         self.assertEqual(before, path.read_bytes())
 
-    def test_a_folder_that_is_not_there(self):
+    def test_row38_a_folder_that_is_not_there(self):
         for command in [["migrate"], ["run", "--once"]]:
             self.write("waybill.toml", 'store = "sqlite:gone/test.db"\n' + NULL)
             self.assertIn("gone/test.db", self.refused(*command))
 
-    def test_a_full_disk_leaves_nothing_behind(self):
+    def test_row38_a_full_disk_leaves_nothing_behind(self):
         def small_files():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
             resource.setrlimit(resource.RLIMIT_FSIZE, (512, 512))
@@ -106,7 +106,7 @@ class RunTest(CliTest):
         self.embedded("")
         self.assertIn("there is no destination; add a [destinations.NAME]", self.refused("run"))
 
-    def test_a_signal_stops_it_and_that_is_a_good_end(self):
+    def test_row85_a_signal_stops_it_and_that_is_a_good_end(self):
         self.embedded()
         for number in [signal.SIGTERM, signal.SIGINT]:
             process = self.start()
@@ -138,7 +138,7 @@ class RunTest(CliTest):
         self.assertEqual(4, result.code, result)
         self.assertEqual(["no-relay"], [alert["alert"] for alert in result.json["alerts"]])
 
-    def test_the_second_signal_ends_it_at_once(self):
+    def test_row85_the_second_signal_ends_it_at_once(self):
         os.mkfifo(self.folder / "pipe")
         pipe = os.open(self.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
         self.addCleanup(os.close, pipe)
@@ -274,7 +274,7 @@ class EventsTest(CliTest):
         self.assertIn("--since 'x' is no time", self.refused("events", "list", "--since", "x"))
         self.assertIn("must read TYPE/ID", self.refused("events", "list", "--aggregate", "x"))
 
-    def test_what_would_move_a_terminal_is_shown_harmlessly(self):
+    def test_security9_what_would_move_a_terminal_is_shown_harmlessly(self):
         with sqlite3.connect(self.folder / "test.db") as database:
             database.execute("INSERT INTO waybill_event (topic, payload) VALUES (?, '1')", ("a\x1b[31mb",))
         self.assertNotIn("\x1b", self.succeed("events", "list").out)

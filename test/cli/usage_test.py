@@ -1,9 +1,10 @@
 import os
 import pathlib
 import re
+import subprocess
 import unittest
 
-from waybill_cli import CliTest
+from waybill_cli import BINARY, CliTest
 
 COMMANDS = [["init"], ["migrate"], ["run"], ["demo"], ["enqueue"], ["status"], ["events"], ["events", "list"], ["events", "show"],
             ["config"], ["config", "check"], ["config", "show"], ["doctor"], ["version"], ["dead"], ["dead", "list"],
@@ -67,6 +68,15 @@ class UsageTest(CliTest):
         self.assertTrue(all(store["schema_version"] >= 1 for store in version["stores"]))
         self.assertLessEqual({"file", "stdout", "null"}, set(version["destinations"]))
         self.assertEqual(version["version"] + "\n", self.succeed("--version").out)
+
+    def test_security39_the_program_is_compiled_with_protection(self):
+        headers = subprocess.run(["readelf", "-hldW", BINARY], check=True, capture_output=True, text=True).stdout
+        self.assertRegex(headers, r"Type: +DYN", "position independent")
+        self.assertRegex(headers, r"GNU_RELRO")
+        self.assertRegex(headers, r"BIND_NOW")
+        self.assertRegex(headers, r"GNU_STACK .* RW +0x", "the stack is not executable")
+        symbols = subprocess.run(["readelf", "--dyn-syms", "-W", BINARY], check=True, capture_output=True, text=True).stdout
+        self.assertIn("__stack_chk_fail", symbols)
 
     def test_output_that_cannot_be_written_is_a_failure(self):
         with open("/dev/full", "wb") as full:

@@ -104,7 +104,7 @@ TEST_P(StoreSuite, ManyInOneTransactionKeepTheirOrder) {
   EXPECT_EQ(expected, names(read_all(reader, 1000)));
 }
 
-TEST_P(StoreSuite, WhatIsNotCommittedIsNotThere) {
+TEST_P(StoreSuite, Row1_WhatIsNotCommittedIsNotThere) {
   {
     const auto writer = store_->writer();
     const Event lost = event("x");

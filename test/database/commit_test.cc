@@ -79,7 +79,7 @@ class LostAnswerTest : public testing::Test {
   std::unique_ptr<Connection> watcher = connect(url);
 };
 
-TEST_F(LostAnswerTest, WhatWasCommittedIsCommitted) {
+TEST_F(LostAnswerTest, Row2_WhatWasCommittedIsCommitted) {
   const auto db = through_proxy();
   Transaction transaction(*db);
   db->run("INSERT INTO t VALUES (1, 1.5)");
@@ -90,7 +90,7 @@ TEST_F(LostAnswerTest, WhatWasCommittedIsCommitted) {
   EXPECT_EQ(1, count());
 }
 
-TEST_F(LostAnswerTest, WhatWasRolledBackMayBeTriedAgain) {
+TEST_F(LostAnswerTest, Row2_WhatWasRolledBackMayBeTriedAgain) {
   const auto db = through_proxy();
   Transaction transaction(*db);
   db->run("INSERT INTO t VALUES (1, 60)");
@@ -113,7 +113,7 @@ TEST_F(LostAnswerTest, WithoutItsNumberItStaysUnknown) {
 }
 
 // A statement had told the number: then nothing but the server's answer can be lost.
-TEST_F(LostAnswerTest, WithItsNumberItIsFoundOut) {
+TEST_F(LostAnswerTest, Row2_WithItsNumberItIsFoundOut) {
   const auto db = through_proxy();
   Transaction first(*db);
   first.commit();
@@ -235,7 +235,7 @@ class CrashTest : public LostAnswerTest, public testing::WithParamInterface<bool
 
 // An asynchronous commit is lost by a crash, and the transaction's number is given out again. Whoever asked by the
 // number alone would be told of another's commit.
-TEST_P(CrashTest, AnothersCommitUnderTheSameNumberIsNotOurs) {
+TEST_P(CrashTest, Row2_AnothersCommitUnderTheSameNumberIsNotOurs) {
   const auto db = through_proxy();
   Transaction first(*db);
   first.commit();

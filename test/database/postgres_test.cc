@@ -105,7 +105,7 @@ TEST_P(PostgresConnectionTest, WhatIsRefusedAtCommitIsThrown) {
   EXPECT_FALSE(db->in_transaction());
 }
 
-TEST_P(PostgresConnectionTest, TransactionsThatAreInEachOthersWayAreBegunAgain) {
+TEST_P(PostgresConnectionTest, Row22_TransactionsThatAreInEachOthersWayAreBegunAgain) {
   db->run("INSERT INTO room (id, seats) VALUES ('r', 0)");
   std::vector<std::thread> threads;
   for (int i = 0; i < 3; ++i) {
@@ -124,7 +124,7 @@ TEST_P(PostgresConnectionTest, TransactionsThatAreInEachOthersWayAreBegunAgain) 
   EXPECT_EQ(60, db->run("SELECT seats FROM room").integer(0, 0));
 }
 
-TEST_P(PostgresConnectionTest, TheTenantIsThatOfTheTransactionAlone) {
+TEST_P(PostgresConnectionTest, Security16_TheTenantIsThatOfTheTransactionAlone) {
   const std::string tenant = "SELECT coalesce(current_setting('waybill.tenant', true), '')";
   for (const char* name : {"north", "o'south"}) {
     Transaction transaction(*db, {.tenant = name});
@@ -167,7 +167,7 @@ TEST_P(PostgresConnectionTest, LeavesNothingInTheSession) {
                    .integer(0, 0));
 }
 
-TEST(PostgresConnection, ADeadlockIsACollision) {
+TEST(PostgresConnection, Row23_ADeadlockIsACollision) {
   const std::string url = TmpPostgres::shared().fresh_database();
   const auto one = connect(url);
   one->script("CREATE TABLE room (id text PRIMARY KEY, seats bigint); INSERT INTO room VALUES ('a', 0), ('b', 0)");

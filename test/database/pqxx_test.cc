@@ -120,7 +120,7 @@ TEST_F(PqxxTest, AScriptCanBeATransaction) {
   EXPECT_EQ(1, count("guest"));
 }
 
-TEST_F(PqxxTest, AnErrorDoesNotShowTheRow) {
+TEST_F(PqxxTest, Security32_AnErrorDoesNotShowTheRow) {
   const auto told = [&](const std::string& sql) -> std::string {
     try {
       db->run(sql, "secret");

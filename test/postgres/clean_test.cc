@@ -55,7 +55,7 @@ class CleanTest : public PostgresTest {
   }
 };
 
-TEST_F(CleanTest, WhatIsOldAndSettledEverywhereGoes) {
+TEST_F(CleanTest, Row32_WhatIsOldAndSettledEverywhereGoes) {
   for (const char* name : {"a", "b", "c"}) put(name);
   publish();
   grow_old();
@@ -147,7 +147,7 @@ TEST_F(CleanTest, Row82_AnOpenTransactionIsWaitedForAndNotLost) {
 }
 
 // A dump holds the slot for hours. Whoever reads the log would stand behind a cleaner that waited for it.
-TEST_F(CleanTest, Row82_NobodyWaitsBehindACleanerBesideADump) {
+TEST_F(CleanTest, Row25_82_NobodyWaitsBehindACleanerBesideADump) {
   put("a");
   publish();
   grow_old();
@@ -220,7 +220,7 @@ TEST_F(CleanTest, OnlyReadCommittedWillDo) {
             app.refusal("BEGIN ISOLATION LEVEL REPEATABLE READ; SELECT waybill.empty_slot(1::smallint, '1 d')"));
 }
 
-TEST_F(CleanTest, ADumpIsNotDisturbedAndStopsNobody) {
+TEST_F(CleanTest, Row25_ADumpIsNotDisturbedAndStopsNobody) {
   put("a");
   publish();
   grow_old();
@@ -557,7 +557,7 @@ class ArchiveCrashTest : public ArchiveTest {
 };
 
 // Whenever the server dies: each event is in the log, or in a file that is whole.
-TEST_F(ArchiveCrashTest, NoEventIsLostWheneverTheServerDies) {
+TEST_F(ArchiveCrashTest, Row10_NoEventIsLostWheneverTheServerDies) {
   const unsigned seed = std::random_device()();
   std::mt19937 random(seed);
   SCOPED_TRACE("seed " + std::to_string(seed));

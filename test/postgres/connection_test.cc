@@ -77,7 +77,7 @@ class Certificates {
 };
 
 // 47: who cannot show a good certificate is not talked to; what is trusted is read from disk at each connection.
-TEST(CertificatesTest, Row47_OnlyAServerWithAGoodCertificateIsTalkedTo) {
+TEST(CertificatesTest, Row47_Security21_OnlyAServerWithAGoodCertificateIsTalkedTo) {
   Certificates certificates;
   certificates.trust_authority();
   TmpPostgres server(false, certificates.settings());

@@ -39,7 +39,7 @@ std::string line(const Reader::Seen& event) {
   return std::to_string(event.seq) + ' ' + event.name;
 }
 
-TEST_F(CrashTest, WhatWasReadStillExistsThoughItsCommitWasAsynchronous) {
+TEST_F(CrashTest, Row21_WhatWasReadStillExistsThoughItsCommitWasAsynchronous) {
   constexpr int crashes = 4;
   int lost = 0;
   app("ALTER DATABASE " + app("SELECT current_database()") + " SET synchronous_commit = off");
@@ -64,7 +64,7 @@ TEST_F(CrashTest, WhatWasReadStillExistsThoughItsCommitWasAsynchronous) {
   EXPECT_GT(lost, 0) << "a crash that undoes nothing shows nothing";
 }
 
-TEST_F(CrashTest, WhatWasReadBesideASettlementStillExists) {
+TEST_F(CrashTest, Row21_WhatWasReadBesideASettlementStillExists) {
   app("SET synchronous_commit = off");
   put("a");
   Reader reader(*store);
@@ -92,7 +92,7 @@ TEST_F(CrashTest, WhatWasReadBesideASettlementStillExists) {
   EXPECT_EQ(3, app.number("SELECT count(*) FROM waybill.event"));
 }
 
-TEST_F(CrashTest, WhatAFollowerReadStillExists) {
+TEST_F(CrashTest, Row21_WhatAFollowerReadStillExists) {
   app("SET synchronous_commit = off");
   put("a");
   const auto follower = store->follow();
@@ -226,7 +226,7 @@ TEST_F(ReconnectTest, TheNumbersThatAReadHasSeenAreNotHandedOutAgain) {
 }
 
 // The same with progress that was not saved: what was delivered before the crash may come again, nothing is missing.
-TEST_F(ReconnectTest, WhatWasNotSettledComesAgain) {
+TEST_F(ReconnectTest, Row4_7_WhatWasNotSettledComesAgain) {
   script.answers = false;
   for (const char* name : {"a", "b", "c"}) put(name, name);
   ASSERT_TRUE(steps_until([&] { return script.attempted.size() == 3; }));

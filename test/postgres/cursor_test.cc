@@ -29,7 +29,7 @@ class CursorTest : public PostgresTest {
   }
 };
 
-TEST_F(CursorTest, IsAppendedNeverUpdated) {
+TEST_F(CursorTest, Row32_IsAppendedNeverUpdated) {
   Reader reader(*store);
   auto before = cursors();
   for (int i = 0; i < 20; ++i) {

@@ -49,7 +49,7 @@ TEST_F(WriterTest, ATransactionThatWasIdleForTooLongIsARetry) {
   EXPECT_EQ(Remedy::retry, remedy_of([&] { writer->enqueue(std::vector{make_event("a")}); }));
 }
 
-TEST_F(WriterTest, ALostAnswerToCommitIsInDoubt) {
+TEST_F(WriterTest, Row2_ALostAnswerToCommitIsInDoubt) {
   const auto writer = store->writer();
   writer->enqueue(std::vector{make_event("a")});
   app("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'waybill writer' AND datname = "
@@ -135,7 +135,7 @@ TEST_F(DedupTest, OfManyAtOnceOneIsWritten) {
 
 // Above READ COMMITTED a key that another transaction used meanwhile cannot be looked up: the transaction is to be
 // retried, as after every serialization failure.
-TEST_F(DedupTest, AboveReadCommittedAnUnseenFirstIsARetry) {
+TEST_F(DedupTest, Row22_AboveReadCommittedAnUnseenFirstIsARetry) {
   for (const char* level : {"REPEATABLE READ", "SERIALIZABLE"}) {
     app("TRUNCATE waybill.event, waybill.dedup");
     Sql second = connect();

@@ -99,7 +99,7 @@ TEST_F(FenceTest, ATakeOverHappensOnceTheZombiesTransactionIsGone) {
 }
 
 // What a relay's transaction that is stopped in its middle would hold, the server ends by itself.
-TEST_F(FenceTest, TheServerEndsATransactionThatStandsStill) {
+TEST_F(FenceTest, Security20_TheServerEndsATransactionThatStandsStill) {
   PgConnection connection(url, "test");
   const PgQuery query{"asked",
                       "SELECT current_setting('idle_in_transaction_session_timeout'), "
@@ -191,7 +191,7 @@ TEST_F(FenceTest, TheHeartbeatIsNotHeldUpByTheLock) {
 }
 
 // Nor by whoever has the log locked; what was written meanwhile is found afterwards.
-TEST_F(FenceTest, TheHeartbeatIsNotHeldUpByALockedLog) {
+TEST_F(FenceTest, Row30_TheHeartbeatIsNotHeldUpByALockedLog) {
   Reader reader(*store);
   put("a");
   Sql open = connect();

@@ -44,7 +44,7 @@ class HotKeyTest : public PostgresTest {
   std::vector<int> others_;  // guarded by mutex_
 };
 
-TEST_F(HotKeyTest, OthersFlowAndItsOrderIsKeptOverAChangeOfRelays) {
+TEST_F(HotKeyTest, Row86_OthersFlowAndItsOrderIsKeptOverAChangeOfRelays) {
   app("INSERT INTO waybill.event (topic, key, payload) SELECT 't', CASE WHEN n % 2 = 0 THEN 'hot' ELSE 'k' || n % 100 "
       "END, to_json(n) FROM generate_series(1, " +
       std::to_string(events) + ") n");

@@ -166,7 +166,7 @@ TEST_F(OperatorTest, AnEditIsHeldToTheLimits) {
   EXPECT_EQ("x", store->inspector()->find(raw)->event.payload) << "the original is kept";
 }
 
-TEST_F(OperatorTest, AnOperationIsRecordedAndIsOneThingOnly) {
+TEST_F(OperatorTest, Security8_AnOperationIsRecordedAndIsOneThingOnly) {
   kill(2);
   const auto desk = store->operate();
   const Operation operation{.id = EventId::make(), .by = "ann"};

@@ -88,7 +88,7 @@ class OrderTest : public PostgresTest, public testing::WithParamInterface<Plan> 
   std::mt19937_64 random_;
 };
 
-TEST_P(OrderTest, HoldsWithManyWritersAndManySessions) {
+TEST_P(OrderTest, Row26_HoldsWithManyWritersAndManySessions) {
   constexpr int writers = 6;
   constexpr auto duration = 1500ms;
   const auto seed = std::random_device{}();

@@ -319,13 +319,13 @@ class PlansTest : public testing::Test {
   const std::string by_seq = "by_seq";
 };
 
-TEST_F(PlansTest, NobodyAnalyzed) {
+TEST_F(PlansTest, Row34_NobodyAnalyzed) {
   EXPECT_EQ(0,
             Sql(world().url).number("SELECT count(*) FROM pg_class WHERE relname ~ '^event_[0-7]$' AND reltuples > 0"));
   EXPECT_EQ(events + 1, Sql(world().url).number("SELECT count(*) FROM waybill.event"));
 }
 
-TEST_F(PlansTest, AProbeReadsNoMoreThanItsLimit) {
+TEST_F(PlansTest, Row31_AProbeReadsNoMoreThanItsLimit) {
   const std::vector<int> all{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
   for (const bool late : {false, true}) {
     SCOPED_TRACE(late ? "with late transactions" : "without late transactions");
@@ -340,7 +340,7 @@ TEST_F(PlansTest, AProbeOfSomeShardsPassesTheOthers) {
   expect([](auto& world, auto& explainer) { return probe(world, explainer, {quiet}); }, {by_xid}, events + 1, 1'000);
 }
 
-TEST_F(PlansTest, AChunkInTheMiddleOfALargeWindowReadsItsOwnEventsOnly) {
+TEST_F(PlansTest, Row31_AChunkInTheMiddleOfALargeWindowReadsItsOwnEventsOnly) {
   expect([](auto& world, auto& explainer) { return walk(world, explainer, 1000); }, {by_xid, by_seq}, 1'100, 50);
   expect([](auto& world, auto& explainer) { return walk(world, explainer, 1); }, {by_xid, by_seq}, 10, 20);
 }

@@ -33,7 +33,7 @@ class PoolerTest : public PostgresTest {
   std::unique_ptr<Store> pooled;
 };
 
-TEST_F(PoolerTest, ARelayDrainsThroughItAndSaysThatItPolls) {
+TEST_F(PoolerTest, Row29_ARelayDrainsThroughItAndSaysThatItPolls) {
   Sql application(pooled_url);
   for (int i = 0; i < 300; ++i) put(application, std::to_string(i), std::to_string(i % 7));
   std::map<std::string, std::vector<int>> delivered;
@@ -84,7 +84,7 @@ TEST_F(PoolerTest, NobodySleepsInAPooledSession) {
   EXPECT_EQ(0, app.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"));
 }
 
-TEST_F(PoolerTest, LeavesNothingBehindInTheSessions) {
+TEST_F(PoolerTest, Row29_LeavesNothingBehindInTheSessions) {
   const std::string settings =
       "SELECT string_agg(name || '=' || setting, ' ' ORDER BY name) FROM pg_settings WHERE source = 'session' AND name "
       "NOT IN ('client_encoding', 'application_name', 'DateStyle', 'TimeZone', 'standard_conforming_strings')";
@@ -99,7 +99,7 @@ TEST_F(PoolerTest, LeavesNothingBehindInTheSessions) {
   }
 }
 
-TEST_F(PoolerTest, ReadersTakeTurnsOverFewServerSessions) {
+TEST_F(PoolerTest, Row29_ReadersTakeTurnsOverFewServerSessions) {
   std::vector<std::unique_ptr<Reader>> readers;
   for (int i = 0; i < 5; ++i) readers.push_back(std::make_unique<Reader>(*pooled, "out" + std::to_string(i)));
   for (int round = 0; round < 5; ++round) {
@@ -111,7 +111,7 @@ TEST_F(PoolerTest, ReadersTakeTurnsOverFewServerSessions) {
   }
 }
 
-TEST_F(PoolerTest, DoctorNamesIt) {
+TEST_F(PoolerTest, Row29_DoctorNamesIt) {
   bool named = false;
   for (const Finding& finding : pooled->inspector()->examine()) named = named || finding.what == "pooler";
   EXPECT_TRUE(named);

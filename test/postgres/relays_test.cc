@@ -174,7 +174,7 @@ TEST_F(RelaysTest, Row79_SharesChangeHandsUnderLoadWithoutADoubleOrAMixUp) {
 }
 
 // Whatever an administrator has made the default of the database or the user.
-TEST_F(RelaysTest, WorkUnderTheDatabasesOddDefaults) {
+TEST_F(RelaysTest, Row22_WorkUnderTheDatabasesOddDefaults) {
   const std::string name = app("SELECT current_database()");
   for (const char* setting : {"default_transaction_isolation = 'serializable'", "synchronous_commit = off",
                               "DateStyle = 'German'", "TimeZone = 'Asia/Kathmandu'", "bytea_output = 'escape'",

@@ -69,7 +69,7 @@ class RestartTest : public PostgresTest {
   Relay relay{*store, {.name = "test", .lease = 2s}};
 };
 
-TEST_F(RestartTest, NothingIsLostOverRestartsAndCrashes) {
+TEST_F(RestartTest, Row15_20_NothingIsLostOverRestartsAndCrashes) {
   std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
   {
     const std::jthread writing([&](const std::stop_token& stop) { write(stop); });
@@ -88,7 +88,7 @@ TEST_F(RestartTest, NothingIsLostOverRestartsAndCrashes) {
   everything_arrives();
 }
 
-TEST_F(RestartTest, NothingIsLostWhenSessionsAreEnded) {
+TEST_F(RestartTest, Row28_NothingIsLostWhenSessionsAreEnded) {
   std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
   {
     const std::jthread writing([&](const std::stop_token& stop) { write(stop); });
@@ -102,7 +102,7 @@ TEST_F(RestartTest, NothingIsLostWhenSessionsAreEnded) {
 }
 
 // An event that was committed while the keeper had no connection is nobody's news but is there.
-TEST_F(RestartTest, WhatWasCommittedWhileTheKeeperWasAwayIsFound) {
+TEST_F(RestartTest, Row15_WhatWasCommittedWhileTheKeeperWasAwayIsFound) {
   std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
   put("1", "a");
   ASSERT_TRUE(eventually([&] { return deliveries.distinct() == 1; }));

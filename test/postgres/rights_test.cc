@@ -21,7 +21,7 @@ class RightsTest : public PostgresTest {
   }
 };
 
-TEST_F(RightsTest, EnqueueMayWriteTheContractsColumnsAndNothingElse) {
+TEST_F(RightsTest, Security15_EnqueueMayWriteTheContractsColumnsAndNothingElse) {
   Sql user(user_with("enqueue"));
   Event event = make_event("a");
   event.dedup_key = "once";
@@ -48,7 +48,7 @@ TEST_F(RightsTest, EnqueueMayWriteTheContractsColumnsAndNothingElse) {
   EXPECT_EQ(denied, user.refusal("TRUNCATE waybill.event"));
 }
 
-TEST_F(RightsTest, RelayCanRunARelayAndCannotTouchEvents) {
+TEST_F(RightsTest, Security14_RelayCanRunARelayAndCannotTouchEvents) {
   for (const char* name : {"a", "b", "c"}) put(name, name);
   const std::string user_url = user_with("relay");
   const auto users = postgres_store({.url = user_url});
@@ -90,13 +90,13 @@ TEST_F(RightsTest, RelayCannotForgeAPayloadNorCleanWhatIsYoung) {
   EXPECT_EQ("", Sql(user_with("operator")).refusal("SELECT waybill.sweep('0', '0', '0', 1, false)"));
 }
 
-TEST_F(RightsTest, NobodyCleansAwayWhatPeopleHaveJustDone) {
+TEST_F(RightsTest, Security8_NobodyCleansAwayWhatPeopleHaveJustDone) {
   Reader(*store).leave();
   app("SELECT waybill.pause('out'); SELECT waybill.sweep('0', '0', '0', 100, false)");
   EXPECT_EQ(1, app.number("SELECT count(*) FROM waybill.operation"));
 }
 
-TEST_F(RightsTest, TheRolesMayNotReadThis) {
+TEST_F(RightsTest, Security15_TheRolesMayNotReadThis) {
   EXPECT_THAT(
       app.column(
           "SELECT r.name || ': ' || string_agg(t.tablename, ' ' ORDER BY t.tablename) FROM pg_tables t CROSS JOIN "
@@ -111,7 +111,7 @@ TEST_F(RightsTest, TheRolesMayNotReadThis) {
 }
 
 // Who may write what, all of it.
-TEST_F(RightsTest, TheRolesMayWriteThisAndNothingElse) {
+TEST_F(RightsTest, Security14_TheRolesMayWriteThisAndNothingElse) {
   EXPECT_THAT(
       app.column(
           "SELECT grantee || ': ' || string_agg(what, ', ' ORDER BY what COLLATE \"C\") FROM ("
@@ -215,7 +215,7 @@ TEST_F(RightsTest, ReaderReadsAndWritesNothing) {
   EXPECT_EQ(denied, user.refusal("SELECT nextval('waybill.event_seq_seq')"));
 }
 
-TEST_F(RightsTest, AStrangerMayNothing) {
+TEST_F(RightsTest, Security14_AStrangerMayNothing) {
   app("DO $$ BEGIN CREATE USER stranger; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
   Sql user(server.url(app("SELECT current_database()"), "stranger"));
   EXPECT_EQ(denied, user.refusal("SELECT 1 FROM waybill.event"));
@@ -224,7 +224,7 @@ TEST_F(RightsTest, AStrangerMayNothing) {
 }
 
 // A function that runs with its owner's rights finds everything by its full name, and is nobody's unless granted.
-TEST_F(RightsTest, FunctionsWithTheirOwnersRightsArePinnedAndNotPublic) {
+TEST_F(RightsTest, Security18_FunctionsWithTheirOwnersRightsArePinnedAndNotPublic) {
   const auto definers =
       app.column("SELECT proname FROM pg_proc WHERE pronamespace = 'waybill'::regnamespace AND prosecdef ORDER BY 1");
   EXPECT_THAT(definers, testing::IsSupersetOf({"admit", "enqueue", "first_id"}));
@@ -297,7 +297,7 @@ TEST_F(RightsTest, ADedupKeyIsUsedUpByAnEventAlone) {
                                  "waybill.admit()"));
 }
 
-TEST_F(RightsTest, ATemporaryTableOfTheSameNameIsNotWrittenTo) {
+TEST_F(RightsTest, Security18_ATemporaryTableOfTheSameNameIsNotWrittenTo) {
   Sql user(user_with("enqueue"));
   user("CREATE TEMP TABLE event (LIKE pg_class); CREATE TEMP TABLE dedup (tenant text, key text, id uuid)");
   user("SET search_path = pg_temp, waybill, pg_catalog");

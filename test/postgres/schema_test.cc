@@ -58,7 +58,7 @@ TEST_F(MigrateTest, ASecondTimeDoesNothing) {
   EXPECT_EQ("", refusal(*store));
 }
 
-TEST_F(MigrateTest, OfTwoAtOnceOneWaits) {
+TEST_F(MigrateTest, Row11_OfTwoAtOnceOneWaits) {
   std::vector<std::future<std::vector<int>>> migrations;
   for (int i = 0; i < 4; ++i)
     migrations.push_back(std::async(std::launch::async, [&] { return store->schema()->migrate(); }));
@@ -83,7 +83,7 @@ TEST_F(MigrateTest, AChangedColumnUnderAPreparedStatementIsARetry) {
 }
 
 // The name stands in our SQL as it is, and roles and channels are called after it.
-TEST_F(MigrateTest, ASchemasNameIsChecked) {
+TEST_F(MigrateTest, Security19_ASchemasNameIsChecked) {
   for (const std::string& name : {std::string(), std::string("Way"), std::string("1a"), std::string("a b"),
                                   std::string("x; DROP SCHEMA waybill CASCADE; --"), std::string(41, 'a')})
     EXPECT_THROW(postgres_store({.url = url, .schema = name}), Error) << name;
@@ -93,7 +93,7 @@ TEST_F(MigrateTest, ASchemasNameIsChecked) {
   EXPECT_EQ("1", app("SELECT count(*) FROM pg_roles WHERE rolname = '" + longest + "_operator'"));
 }
 
-TEST_F(MigrateTest, AUrlThatCannotBeReadIsNotQuoted) {
+TEST_F(MigrateTest, Security31_AUrlThatCannotBeReadIsNotQuoted) {
   for (const char* bad : {"postgresql://u:50%secret@localhost/db", "postgresql://u:pa@secret@localhost/db",
                           "postgresql://u:pa/secret@localhost/db", "postgresql://u:1/secret@localhost/db",
                           "host=localhost password=a secret", "postgresql://u:p@a?secret=b@localhost/db",
@@ -139,7 +139,7 @@ TEST_F(MigrateTest, WhatIsPrintedIsWhatIsRun) {
   EXPECT_EQ("a", Reader(*store).names());
 }
 
-TEST_F(MigrateTest, AnOlderProgramRefusesANewerSchemaThatAsksForMore) {
+TEST_F(MigrateTest, Row11_AnOlderProgramRefusesANewerSchemaThatAsksForMore) {
   store->schema()->migrate();
   app("INSERT INTO waybill.migration (version, oldest_program) VALUES (998, 1)");
   EXPECT_EQ("", refusal(*store)) << "newer, but it does not mind us";
@@ -153,7 +153,7 @@ TEST_F(MigrateTest, AnOlderProgramRefusesANewerSchemaThatAsksForMore) {
   EXPECT_THAT(store->schema()->migrate(), IsEmpty());
 }
 
-TEST_F(MigrateTest, DoesNotWaitForALockForEver) {
+TEST_F(MigrateTest, Row30_DoesNotWaitForALockForEver) {
   store->schema()->migrate();
   app("BEGIN; LOCK TABLE waybill.migration");
   auto migration = std::async(std::launch::async, [&] { store->schema()->migrate(); });
@@ -169,7 +169,7 @@ TEST_F(MigrateTest, DoesNotWaitForALockForEver) {
   EXPECT_NO_THROW(store->schema()->migrate());
 }
 
-TEST_F(MigrateTest, HalfAMigrationIsNone) {
+TEST_F(MigrateTest, Row11_HalfAMigrationIsNone) {
   app("CREATE SCHEMA waybill; CREATE TABLE waybill.lease (mine int)");  // will be in the way, late
   EXPECT_THROW(store->schema()->migrate(), Error);
   EXPECT_EQ("lease", app("SELECT string_agg(tablename, ' ') FROM pg_tables WHERE schemaname = 'waybill'"));

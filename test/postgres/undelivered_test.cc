@@ -114,7 +114,7 @@ TEST_F(UndeliveredTest, RelaysThatDieWithoutGettingAnywhereAreCounted) {
   EXPECT_EQ(0, crashes(sixth)) << "it has given the lease back";
 }
 
-TEST_F(UndeliveredTest, WhatDiesIsKept) {
+TEST_F(UndeliveredTest, Row10_WhatDiesIsKept) {
   put("a");
   Event large = make_event(std::string(100'000, 'x'));
   large.metadata = R"({"m": 1})";

@@ -83,7 +83,7 @@ TEST_F(WakingTest, ASleepingRelayIsToldAndAnAwakeOneNeedsNoTelling) {
   EXPECT_EQ(0, listener.heard());
 }
 
-TEST_F(WakingTest, ATransactionOfManyEventsTellsOnce) {
+TEST_F(WakingTest, Row27_ATransactionOfManyEventsTellsOnce) {
   Listener listener(url);
   const auto relay = join();
   ASSERT_TRUE(fall_asleep(*relay));
@@ -105,7 +105,7 @@ TEST_F(WakingTest, AnotherDatabasesSleeperIsNotOurs) {
 }
 
 // A relay that asked for the lock and waited for it would make every producer behind it notify.
-TEST_F(WakingTest, ALongProducerTransactionCausesNoStorm) {
+TEST_F(WakingTest, Row24_ALongProducerTransactionCausesNoStorm) {
   Sql long_one = connect();
   long_one("BEGIN");
   put(long_one, "long");
@@ -205,7 +205,7 @@ TEST_F(RelayWakingTest, ARelayAsleepDeliversWhenItIsTold) {
 }
 
 // The one that held the lock is gone, so nobody tells any more: the poll is the guarantee.
-TEST_F(RelayWakingTest, ARelayAsleepBesideOneThatDiedPolls) {
+TEST_F(RelayWakingTest, Row27_ARelayAsleepBesideOneThatDiedPolls) {
   auto other = join("other");
   ASSERT_TRUE(fall_asleep(*other));
   Relay relay(*store, {.name = "test", .poll_idle = 1s, .lease = 10min});
@@ -223,7 +223,7 @@ TEST_F(RelayWakingTest, ARelayAsleepBesideOneThatDiedPolls) {
 }
 
 // A transaction that has notified cannot be prepared: so nobody asks to be told.
-TEST(PreparedTransactions, AreNotBrokenByUs) {
+TEST(PreparedTransactions, Row25_AreNotBrokenByUs) {
   TmpPostgres server(false, {"max_prepared_transactions=10"});
   const std::string url = server.fresh_database();
   std::mutex mutex;

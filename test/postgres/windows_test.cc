@@ -14,7 +14,7 @@ namespace {
 
 class WindowsTest : public PostgresTest {};
 
-TEST_F(WindowsTest, ALateCommitIsDelivered) {
+TEST_F(WindowsTest, Row26_ALateCommitIsDelivered) {
   Sql late = connect();
   late("BEGIN");
   put(late, "a");
@@ -117,7 +117,7 @@ TEST_F(WindowsTest, ATransactionIsWhollyInsideOneWindow) {
   EXPECT_EQ("ac", reader.names());
 }
 
-TEST_F(WindowsTest, WhatWasRolledBackIsNotThere) {
+TEST_F(WindowsTest, Row1_WhatWasRolledBackIsNotThere) {
   Sql one = connect();
   one("BEGIN");
   put(one, "a");
@@ -149,7 +149,7 @@ TEST_F(WindowsTest, ASavepointsEventBelongsToItsWholeTransaction) {
 // Old and young transactions, open while more is settled than one chunk holds; see Snapshot::base.
 class LateTransactionsTest : public WindowsTest, public testing::WithParamInterface<int> {};
 
-TEST_P(LateTransactionsTest, AreDeliveredInTheirWindowInSeqOrder) {
+TEST_P(LateTransactionsTest, Row26_AreDeliveredInTheirWindowInSeqOrder) {
   const int limit = GetParam();
   Reader reader(*store);
   std::vector<Sql> late;
@@ -308,7 +308,7 @@ TEST_F(WindowsTest, ShardsAtDifferentPlacesAreBroughtLevelByOneExchange) {
   EXPECT_EQ(16, app.number("SELECT cardinality(shards) FROM waybill.cursor ORDER BY id DESC LIMIT 1"));
 }
 
-TEST_F(WindowsTest, NobodyIsHeldUpByAnOpenTransaction) {
+TEST_F(WindowsTest, Row24_NobodyIsHeldUpByAnOpenTransaction) {
   Sql idle = connect();
   idle("CREATE TABLE mine (n int); BEGIN; INSERT INTO mine VALUES (1)");
   Sql elsewhere(server.fresh_database());

@@ -94,7 +94,7 @@ TEST_P(IdempotencySuite, Row83_AnotherRequestUnderTheKeyIsRefused) {
   EXPECT_EQ("1 1 1", contents());
 }
 
-TEST_P(IdempotencySuite, Row83_TenantsHaveTheirOwnKeys) {
+TEST_P(IdempotencySuite, Row83_Security17_TenantsHaveTheirOwnKeys) {
   EXPECT_EQ("done 201 o-1", text(once(request("a", "k", "north"))));
   EXPECT_EQ("done 201 o-2", text(once(request("b", "k", "south"))));
   EXPECT_EQ("done 201 o-3", text(once(request("c", "k"))));

@@ -63,7 +63,7 @@ TEST_F(InboxTest, Row84_AboveReadCommittedWhoeverHasWaitedIsBegunAgain) {
 
 // A rule for those who handle several messages in one transaction is broken: in the same order. One of the two is begun
 // again, and nothing is lost or done twice.
-TEST_F(InboxTest, Row84_ADeadlockIsBegunAgain) {
+TEST_F(InboxTest, Row23_84_ADeadlockIsBegunAgain) {
   app("CREATE TABLE effect (message text)");
   const Inbox inbox("billing");
   std::barrier both(2);

@@ -178,7 +178,7 @@ TEST_F(TenantTest, TheOwnerSeesAllTenants) {
 }
 
 // The same message, the same key: to each tenant its own, on one and the same session of the server.
-TEST_F(TenantTest, Row83_84_ThroughAPoolerOnOneSessionTenantsHaveTheirOwnInboxAndKeys) {
+TEST_F(TenantTest, Row83_84_Security16_ThroughAPoolerOnOneSessionTenantsHaveTheirOwnInboxAndKeys) {
   TmpPgBouncer pooler(server.port(), "only_service", 1);
   const auto north = waybill::connect(pooler.url(database()));
   const auto south = waybill::connect(pooler.url(database()));

@@ -119,7 +119,7 @@ TEST(FrameReaderTest, ReadsWhatIsLargerThanItsBuffer) {
     EXPECT_EQ((std::vector<std::string>{"message a 0 " + body, "ping"}), Feeder().feed(bytes, piece));
 }
 
-TEST(FrameReaderTest, RefusesWhatIsNotTheProtocol) {
+TEST(FrameReaderTest, Security45_RefusesWhatIsNotTheProtocol) {
   EXPECT_THAT(refusal("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("is the port right?"));
   for (const char* bytes : {"\r\n", "\n", "MSGS a 1 0\r\n\r\n", "MSG\r\n", "MSG a 1\r\n", "MSG a 1 b c 0\r\n",
                             "MSG a 1 x\r\n", "MSG a 1 -1\r\n", "MSG a 1 1x\r\n", "MSG a 1 99999999999999999999\r\n",
@@ -129,7 +129,7 @@ TEST(FrameReaderTest, RefusesWhatIsNotTheProtocol) {
   EXPECT_EQ("none", refusal("MSG a 1 8388608\r\n"));
 }
 
-TEST(FrameReaderTest, ALineWithoutAnEndIsRefusedInTime) {
+TEST(FrameReaderTest, Security45_ALineWithoutAnEndIsRefusedInTime) {
   EXPECT_EQ("none", refusal("INFO " + std::string(60'000, 'x') + "\r\n"));
   EXPECT_THAT(refusal(std::string(70'000, 'x')), HasSubstr("does not end"));
   EXPECT_THAT(refusal("INFO " + std::string(70'000, 'x') + "\r\n"), HasSubstr("does not end"));

@@ -43,7 +43,7 @@ TEST(NkeyTest, SignsTheSameTheSameWay) {
   EXPECT_EQ(std::string::npos, key.sign("nonce").find_first_of("+/="));
 }
 
-TEST(NkeyTest, WhatIsNoSeedIsRefusedAndNotShown) {
+TEST(NkeyTest, Security31_WhatIsNoSeedIsRefusedAndNotShown) {
   std::string damaged = seed;
   damaged[20] = damaged[20] == 'A' ? 'B' : 'A';
   for (const std::string& text :

@@ -132,7 +132,7 @@ TEST_F(SqliteStoreTest, WhatIsNoTimeIsRefused) {
       EXPECT_THAT(insert(column, time), HasSubstr(std::string(column) + " must be a time")) << column << ' ' << time;
 }
 
-TEST_F(SqliteStoreTest, FilesAreTheirOwnersAlone) {
+TEST_F(SqliteStoreTest, Security37_FilesAreTheirOwnersAlone) {
   const auto membership = store->join({.id = "a", .name = "a"});
   const auto session = store->connect({.id = "a", .name = "a"}, "out");
   EXPECT_EQ("", insert("key", "'k'"));

@@ -216,7 +216,7 @@ TEST_F(UpkeepTest, ADeadLetterThatBlocksWaitsForAPerson) {
   EXPECT_EQ(1, store->operate()->count({.destination = "out"}));
 }
 
-TEST_F(UpkeepTest, TheApplicationGoesFirst) {
+TEST_F(UpkeepTest, Row35_TheApplicationGoesFirst) {
   enqueue(2);
   settle_all();
   sqlite3* app = nullptr;
@@ -289,7 +289,7 @@ TEST_F(UpkeepTest, TheArchiveGetsEveryEventOnce) {
   EXPECT_EQ(ids, (std::multiset<std::string>(lines.begin(), lines.end())));
 }
 
-TEST_F(UpkeepTest, KilledInTheMiddleEveryEventIsInOnePlace) {
+TEST_F(UpkeepTest, Row10_KilledInTheMiddleEveryEventIsInOnePlace) {
   std::multiset<std::string> ids;
   for (const EventId& id : enqueue(6'000)) ids.insert(id.to_string());
   settle_all();
@@ -466,7 +466,7 @@ TEST_F(UpkeepTest, ACopyPublishesNothingUntilItIsAnchored) {
   EXPECT_FALSE(store->upkeep()->anchor(operation(), true).needed);
 }
 
-TEST_F(UpkeepTest, AFileReplacedUnderARelayIsNoticed) {
+TEST_F(UpkeepTest, Row38_AFileReplacedUnderARelayIsNoticed) {
   enqueue(2);
   settle_all();
   const Worker relay = worker();
