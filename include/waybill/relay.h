@@ -76,7 +76,8 @@ struct RelayOptions {
   std::size_t read_ahead_bytes_max = std::size_t{32} * 1024 * 1024;
   // Progress is saved at most this often. Larger: fewer writes, more duplicates after a crash.
   std::chrono::milliseconds settle_interval{50};
-  // How often, at least, the store is asked for news: by itself, and while whoever enqueues tells of it.
+  // Longest time between two polls for news: while nobody tells of them; and while applications do, or, where they
+  // never do (behind a pooler), after the log has been still for ten times as long.
   std::chrono::milliseconds poll_busy{100};
   std::chrono::milliseconds poll_idle{2'000};
   // How long a relay may be silent before another takes its work over.

@@ -231,9 +231,10 @@ class Membership {
   // Has anything been committed since the last poll()? The first may say so of what was there before.
   virtual bool poll() = 0;
 
-  // Asks to be told of news from now on. False: not to be had now, go on polling. If true, poll() once more
-  // before waiting: what was committed before the call is not told.
-  virtual bool sleep() = 0;
+  // Asks to be told of news from now on. If `told`, poll() once more before waiting: what was committed before the call
+  // is not told. Otherwise go on polling: the store cannot tell `now`, or `never` does through this connection.
+  enum class Sleep { not_now, never, told };
+  virtual Sleep sleep() = 0;
   // No need to tell any more.
   virtual void rise() = 0;
 

@@ -129,7 +129,8 @@ void read_relay(Section& root, RelayOptions& relay) {
   relay.poll_busy = root.duration("poll_busy", relay.poll_busy, {1ms, 1min},
                                   "Longest time between polls while nobody tells of new events");
   relay.poll_idle =
-      root.duration("poll_idle", relay.poll_idle, {10ms, 1min}, "Time between polls while applications tell");
+      root.duration("poll_idle", relay.poll_idle, {10ms, 1min},
+                    "Time between polls while applications tell; behind a pooler, after the log was still for long");
   if (relay.poll_busy > relay.poll_idle) root.refuse("poll_idle", "must not be shorter than poll_busy");
   relay.lease =
       root.duration("lease", relay.lease, {500ms, 10min}, "Silence after which another relay takes the work over");

@@ -45,7 +45,8 @@ std::string_view way_out(std::string_view state) {
     return "; run 'waybill migrate' on this database";
   if (state == "42501")
     return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …), or name its transaction's tenant";
-  if (state == "25006") return "; this is a read-only standby: name the primary";
+  if (state == "25006")
+    return "; this is a standby, or default_transaction_read_only is on: name the primary, or turn that off";
   if (state == "53100") return "; make room on the server's disk";
   if (state == "53200") return "; lock fewer keys in one transaction, or raise max_locks_per_transaction";
   return "";

@@ -14,6 +14,7 @@
 #include "database/database_error.h"
 #include "database/postgres_fate.h"
 #include "database/postgres_open.h"
+#include "database/replication_watch.h"
 
 namespace waybill {
 namespace {
@@ -72,7 +73,9 @@ class PostgresConnection final : public Connection {
  public:
   explicit PostgresConnection(PGconn* borrowed) : raw_(borrowed) {}
   explicit PostgresConnection(std::string url)
-      : url_(std::move(url)), own_(open_postgres(url_, "waybill library")), raw_(own_.get()) {}
+      : url_(std::move(url)), own_(open_postgres(url_, "waybill library")), raw_(own_.get()) {
+    watch_.emplace(raw_);
+  }
 
   Dialect dialect() const override { return Dialect::postgresql; }
   bool in_transaction() const override {
@@ -88,6 +91,7 @@ class PostgresConnection final : public Connection {
     raw_ = nullptr;
     own_ = open_postgres(url_, "waybill library");
     raw_ = own_.get();
+    watch_.emplace(raw_);
     run_.clear();
     parsed_.clear();
   }
@@ -135,7 +139,7 @@ class PostgresConnection final : public Connection {
       throw Error(Remedy::retry, "postgresql: the connection was lost before COMMIT: nothing was committed");
     if (status == PQTRANS_IDLE) throw Error(Remedy::fix_input, "postgresql: there is no transaction to be committed");
     const End end = status == PQTRANS_INERROR ? End{} : end_transaction();
-    if (is_commit(end.answer)) return;
+    if (is_commit(end.answer)) return check_replicated();
     if (!usable()) return find_out(end);
     if (end.answer && !succeeded(end.answer)) fail(end.answer.get());
     // The server takes the COMMIT of a failed transaction for a ROLLBACK, which is no error to it.
@@ -145,6 +149,15 @@ class PostgresConnection final : public Connection {
   }
 
  private:
+  // Only where the connection is our own: the notices of one that was lent are the lender's.
+  void check_replicated() {
+    if (watch_ && watch_->missed())
+      throw Error(
+          Remedy::unknown,
+          "postgresql: the transaction is committed on this server only: the wait for its synchronous standby was "
+          "cancelled, and a fail-over would undo it");
+  }
+
   // What is known about the end of a transaction.
   struct End {
     Result answer{nullptr, &PQclear};     // to COMMIT; nothing if there was none
@@ -227,6 +240,7 @@ class PostgresConnection final : public Connection {
   const std::string url_;  // Empty: it was lent.
   PgHandle own_;
   PGconn* raw_;
+  std::optional<ReplicationWatch> watch_;
   // The statement of this transaction that the server knows without a name, being the last: it need not be told again.
   // Only on a connection of our own: through one that was lent others may have been sent since.
   std::string parsed_;

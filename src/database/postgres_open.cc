@@ -86,6 +86,27 @@ PgHandle checked(PGconn* raw) {
   return connection;
 }
 
+// What libpq goes by, a pooler may have heard from the server long ago, before it was promoted or set free.
+bool is_writable(PGconn* connection) {
+  const std::unique_ptr<PGresult, decltype(&PQclear)> answer(
+      PQexec(connection, "SELECT pg_catalog.pg_is_in_recovery(), pg_catalog.current_setting('transaction_read_only')"),
+      &PQclear);
+  return PQntuples(answer.get()) == 1 && std::string_view(PQgetvalue(answer.get(), 0, 0)) == "f" &&
+         std::string_view(PQgetvalue(answer.get(), 0, 1)) == "off";
+}
+
+PgHandle connect_to(const std::string& url, const std::string& application_name, const char* session_attributes) {
+  // What stands before dbname can be overridden by the URL; what stands after it cannot.
+  const std::array<const char*, 10> names{"connect_timeout",           "keepalives_idle",
+                                          "keepalives_interval",       "keepalives_count",
+                                          "tcp_user_timeout",          "target_session_attrs",
+                                          "fallback_application_name", "dbname",
+                                          "client_encoding",           nullptr};
+  const std::array<const char*, 10> values{
+      "10", "5", "2", "3", "10000", session_attributes, application_name.c_str(), url.c_str(), "UTF8", nullptr};
+  return checked(PQconnectdbParams(names.data(), values.data(), 1));
+}
+
 }  // namespace
 
 void PgFinish::operator()(pg_conn* connection) const {
@@ -94,15 +115,14 @@ void PgFinish::operator()(pg_conn* connection) const {
 
 PgHandle open_postgres(const std::string& url, const std::string& application_name) {
   if (!read_url(url)) throw Error(Remedy::fix_config, why_unreadable(url));
-  // What stands before dbname can be overridden by the URL; what stands after it cannot.
-  const std::array<const char*, 10> names{"connect_timeout",           "keepalives_idle",
-                                          "keepalives_interval",       "keepalives_count",
-                                          "tcp_user_timeout",          "target_session_attrs",
-                                          "fallback_application_name", "dbname",
-                                          "client_encoding",           nullptr};
-  const std::array<const char*, 10> values{
-      "10", "5", "2", "3", "10000", "read-write", application_name.c_str(), url.c_str(), "UTF8", nullptr};
-  return checked(PQconnectdbParams(names.data(), values.data(), 1));
+  try {
+    return connect_to(url, application_name, "read-write");
+  } catch (const Error& error) {
+    if (std::string_view(error.what()).find("session is read-only") == std::string_view::npos) throw;
+    PgHandle connection = connect_to(url, application_name, "any");
+    if (!is_writable(connection.get())) throw;
+    return connection;
+  }
 }
 
 bool wait_for(pg_conn* connection, short events, std::chrono::steady_clock::time_point deadline) {

@@ -37,6 +37,7 @@ std::size_t Keeper::turn() {
       membership_ = context_.store.join(context_.identity);
       reported_.clear();
       next_beat_ = now;
+      last_news_ = now;
       spread_news();  // What was committed while nobody listened is not told.
     }
     // Also if the machine has slept meanwhile.
@@ -175,11 +176,12 @@ std::size_t Keeper::poll(Steady now) {
     poll_interval_ =
         useful ? std::chrono::milliseconds(poll_first) : std::min(poll_interval_ * 2, context_.options.poll_busy);
     read_at_last_news_ = events_read();
+    last_news_ = now;
     next_poll_ = now + poll_interval_;
     spread_news();
     return 1;
   }
-  poll_interval_ = asleep_ ? context_.options.poll_idle : std::min(poll_interval_ * 2, context_.options.poll_busy);
+  poll_interval_ = asleep_ ? context_.options.poll_idle : std::min(poll_interval_ * 2, longest_pause(now));
   next_poll_ = now + poll_interval_;
   if (!asleep_ && poll_interval_ >= std::min<std::chrono::milliseconds>(poll_before_sleep, context_.options.poll_busy))
     try_to_sleep(now);
@@ -189,7 +191,9 @@ std::size_t Keeper::poll(Steady now) {
 // Between the last poll and the moment from which news are told something may have been committed: one more
 // poll.
 void Keeper::try_to_sleep(Steady now) {
-  asleep_ = membership_->sleep();
+  const Membership::Sleep sleep = membership_->sleep();
+  never_told_ = sleep == Membership::Sleep::never;
+  asleep_ = sleep == Membership::Sleep::told;
   if (!asleep_) return;
   next_poll_ = now + context_.options.poll_idle;
   if (!membership_->poll()) return;
@@ -197,6 +201,15 @@ void Keeper::try_to_sleep(Steady now) {
   read_at_last_news_ = events_read();
   next_poll_ = now + poll_first;
   spread_news();
+}
+
+// Who is never told must ask; but not often for nothing: an event that comes after a silence waits for a tenth of it at
+// most.
+std::chrono::milliseconds Keeper::longest_pause(Steady now) const {
+  const auto& options = context_.options;
+  if (!never_told_) return options.poll_busy;
+  const auto silence = std::chrono::duration_cast<std::chrono::milliseconds>(now - last_news_);
+  return std::clamp(silence / 10, options.poll_busy, std::max(options.poll_busy, options.poll_idle));
 }
 
 void Keeper::rise() {

@@ -20,8 +20,9 @@ namespace waybill {
 //
 // News: while carriers find work they look for themselves. When one has none, the keeper polls for it, at
 // intervals that double for as long as nothing comes of it; when the whole log is still, it asks to be told
-// instead and sleeps; but even then it looks from time to time (poll_idle), since the one who made sure of being told
-// may be another relay that is gone by now. A heartbeat does not look: whoever has the log locked must not hold it up.
+// instead and sleeps, or, if the store never tells (behind a pooler), polls less and less often, up to poll_idle; but
+// even then it looks from time to time (poll_idle), since the one who made sure of being told may be another relay that
+// is gone by now. A heartbeat does not look: whoever has the log locked must not hold it up.
 class Keeper {
  public:
   Keeper(const RelayContext& context, Trust& trust, Vitals& vitals, Waker& waker,
@@ -52,6 +53,7 @@ class Keeper {
   std::size_t poll(Steady now);
   void try_to_sleep(Steady now);
   void rise();
+  std::chrono::milliseconds longest_pause(Steady now) const;
   void hear(Membership::Told told);
   void spread_news();
   bool somebody_waits() const;
@@ -71,7 +73,9 @@ class Keeper {
   Steady next_poll_{};
   std::chrono::milliseconds poll_interval_{1};
   std::uint64_t read_at_last_news_ = 0;
+  Steady last_news_{};
   bool asleep_ = false;
+  bool never_told_ = false;  // Only polling brings news.
   bool winding_up_ = false;
   bool nothing_free_ = false;
 };

@@ -7,6 +7,7 @@
 #include "waybill/sink.h"
 
 #include "postgres/postgres_fixture.h"
+#include "support/store_wrapper.h"
 #include "support/tmp_pgbouncer.h"
 
 namespace waybill {
@@ -77,11 +78,29 @@ TEST_F(PoolerTest, ProgramsStartThroughItOneAfterTheOther) {
 
 TEST_F(PoolerTest, NobodySleepsInAPooledSession) {
   const auto membership = pooled->join({.id = "relay", .name = "relay"});
-  EXPECT_FALSE(membership->sleep());
+  EXPECT_EQ(Membership::Sleep::never, membership->sleep());
   EXPECT_FALSE(membership->poll());
   put("a");
   EXPECT_TRUE(membership->poll());
   EXPECT_EQ(0, app.number("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory'"));
+}
+
+// An event that comes after a silence waits for a tenth of it at most, so the polls become few.
+TEST_F(PoolerTest, AnIdleRelayAsksLessAndLessOften) {
+  std::atomic<int> polls = 0;
+  WrappedStore counted(*pooled, [&](const StoreCall& call, const std::function<void()>& run) {
+    if (call.name == "poll") ++polls;
+    run();
+  });
+  Relay relay(counted, {.name = "test", .poll_busy = 5ms, .poll_idle = 100ms});
+  relay.add({.name = "out"}, sink_from([](const EventView&) { return Outcome::Kind::delivered; }));
+  std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
+  ASSERT_TRUE(eventually([&] { return polls > 20; }));
+  std::this_thread::sleep_for(1'200ms);
+  const int before = polls;
+  std::this_thread::sleep_for(500ms);
+  EXPECT_LE(polls - before, 7) << "as if there were traffic it would be a hundred";
+  EXPECT_GE(polls - before, 2);
 }
 
 TEST_F(PoolerTest, Row29_LeavesNothingBehindInTheSessions) {

@@ -51,7 +51,7 @@ class WakingTest : public PostgresTest {
   // As the keeper does it: asks to be told, then looks once more.
   static bool fall_asleep(Membership& membership) {
     membership.poll();
-    return membership.sleep() && !membership.poll();
+    return membership.sleep() == Membership::Sleep::told && !membership.poll();
   }
   Told told(Membership& membership, std::chrono::milliseconds patience = 5s) {
     Told told = Told::nothing;
@@ -98,7 +98,7 @@ TEST_F(WakingTest, AnotherDatabasesSleeperIsNotOurs) {
   const auto other = postgres_store({.url = other_url});
   other->schema()->migrate();
   const auto sleeper = other->join({.id = "other", .name = "other"});
-  ASSERT_TRUE(sleeper->sleep());
+  ASSERT_EQ(Membership::Sleep::told, sleeper->sleep());
   Listener listener(url);
   put("a");
   EXPECT_EQ(0, listener.heard());
@@ -113,7 +113,7 @@ TEST_F(WakingTest, Row24_ALongProducerTransactionCausesNoStorm) {
   const auto relay = join();
   for (int i = 0; i < 20; ++i) {
     const auto before = std::chrono::steady_clock::now();
-    EXPECT_FALSE(relay->sleep());
+    EXPECT_EQ(Membership::Sleep::not_now, relay->sleep());
     EXPECT_LT(std::chrono::steady_clock::now() - before, 2s);
     put("a");
   }
@@ -235,7 +235,7 @@ TEST(PreparedTransactions, Row25_AreNotBrokenByUs) {
   store->schema()->migrate();
   const auto membership = store->join({.id = "relay", .name = "relay"});
   EXPECT_THAT(said, testing::HasSubstr("max_prepared_transactions is not 0: the relay polls"));
-  EXPECT_FALSE(membership->sleep());
+  EXPECT_EQ(Membership::Sleep::never, membership->sleep());
   Sql app(url);
   app("BEGIN");
   enqueue(app.raw(), make_event("a"));

@@ -112,7 +112,7 @@ class WrappedStore : public Store {
     bool poll() override {
       return store_.run({.name = "poll"}, [&] { return target_->poll(); });
     }
-    bool sleep() override {
+    Sleep sleep() override {
       return store_.run({.name = "sleep"}, [&] { return target_->sleep(); });
     }
     void rise() override {

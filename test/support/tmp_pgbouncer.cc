@@ -1,6 +1,7 @@
 #include "support/tmp_pgbouncer.h"
 
 #include <chrono>
+#include <csignal>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -10,18 +11,14 @@
 
 namespace waybill {
 
-TmpPgBouncer::TmpPgBouncer(int server_port, const std::string& user, int connections)
-    : folder_("postgres"), port_(free_port()) {
-  const std::string path = folder_.path() + "/pgbouncer.ini";
-  // "any" logs everybody in as the user named here; the URL's is not looked at.
-  std::ofstream(path) << "[databases]\n* = host=127.0.0.1 user=" << user << " port=" << server_port
-                      << "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " << port_
-                      << "\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\ndefault_pool_size = "
-                      << connections << "\nmax_client_conn = 100\n";
-  process_ = std::make_unique<ChildProcess>(std::vector<std::string>{"/usr/sbin/pgbouncer", path},
-                                            folder_.path() + "/log", "postgres");
+TmpPgBouncer::TmpPgBouncer(int server_port, const std::string& user, int connections, const std::string& database)
+    : user_(user), connections_(connections), database_(database), folder_("postgres"), port_(free_port()) {
+  configure(server_port);
+  process_ =
+      std::make_unique<ChildProcess>(std::vector<std::string>{"/usr/sbin/pgbouncer", folder_.path() + "/pgbouncer.ini"},
+                                     folder_.path() + "/log", "postgres");
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
-  while (PQping(url("postgres").c_str()) != PQPING_OK) {
+  while (PQping(url(database_ == "*" ? "postgres" : database_).c_str()) != PQPING_OK) {
     if (!process_->running() || std::chrono::steady_clock::now() > deadline) {
       std::stringstream text;
       text << std::ifstream(folder_.path() + "/log").rdbuf();
@@ -29,6 +26,21 @@ TmpPgBouncer::TmpPgBouncer(int server_port, const std::string& user, int connect
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
+}
+
+// "any" logs everybody in as the user named here; the URL's is not looked at.
+void TmpPgBouncer::configure(int server_port) const {
+  std::ofstream(folder_.path() + "/pgbouncer.ini")
+      << "[databases]\n"
+      << database_ << " = host=127.0.0.1 user=" << user_ << " port=" << server_port
+      << "\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = " << port_
+      << "\nunix_socket_dir =\nauth_type = any\npool_mode = transaction\nserver_login_retry = 1\ndefault_pool_size = "
+      << connections_ << "\nmax_client_conn = 100\n";
+}
+
+void TmpPgBouncer::point_to(int server_port) {
+  configure(server_port);
+  process_->signal(SIGHUP);
 }
 
 std::string TmpPgBouncer::url(const std::string& database) const {

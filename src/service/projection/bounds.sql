@@ -1,7 +1,7 @@
--- All that has a number from the end of $1 on lies above the first of these, and all that is visible now lies up to the
--- second. The order leaves the planner one index; without it, it would go through the whole store by position.
-SELECT CASE WHEN pg_snapshot_xmax($1::pg_snapshot) <= '3' THEN 0 ELSE (
-         SELECT coalesce(min(f.position) - 1, 0)
-         FROM (SELECT e.position FROM "{schema}".stream_event e WHERE e.xid >= pg_snapshot_xmax($1::pg_snapshot)
-               ORDER BY e.xid, e.position OFFSET 0) f) END,
+-- The least position among the next $3 events at most, in the order of transactions, after the place ($1 xid, $2 position);
+-- how many they are, and the place of the last one. In parts, so that no statement takes long, whatever there is to catch
+-- up with. And the last position of all.
+SELECT min(f.position), count(*), (array_agg(f.xid))[count(*)::integer]::text, (array_agg(f.position))[count(*)::integer],
        coalesce((SELECT max(e.position) FROM "{schema}".stream_event e), 0)
+FROM (SELECT e.xid, e.position FROM "{schema}".stream_event e WHERE (e.xid, e.position) > ($1::xid8, $2::bigint)
+      ORDER BY e.xid, e.position LIMIT $3::bigint) f

@@ -20,6 +20,8 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::size_t batch_most = 500;
+// So many events are passed by one statement.
+constexpr std::int64_t passed_at_once = 20'000;
 // How long a runner waits for its turn; and a rebuild, which has more to lose. A runner that says nothing for a minute
 // in the middle of a batch is cut off by the server.
 constexpr auto turn_patience = 10s;
@@ -279,11 +281,28 @@ class PostgresTables final : public ProjectionTables {
     return events.empty() || std::ssize(events) == rows.integer(0, 1 + found_column);
   }
 
+  // All that has a number from the end of `settled` on lies above the floor, and all that is visible now up to the
+  // ceiling.
   void find_bounds(Connection& db, Checkpoint& at) const {
-    const Rows bounds = db.run(bounds_, at.settled);
+    const bool from_the_first = at.settled == nothing;
+    const Rows end = db.run("SELECT pg_catalog.pg_snapshot_xmax($1::pg_catalog.pg_snapshot)", at.settled);
+    std::string xid(end.text(0, 0));
+    std::int64_t position = 0;
+    std::int64_t least = INT64_MAX;
+    const std::int64_t most = from_the_first ? 0 : passed_at_once;
+    while (true) {
+      const Rows part = db.run(bounds_, xid, position, most);
+      at.ceiling = part.integer(0, 4);
+      const std::int64_t count = part.integer(0, 1);
+      if (count > 0) {
+        least = std::min(least, part.integer(0, 0) - 1);
+        xid = part.text(0, 2);
+        position = part.integer(0, 3);
+      }
+      if (count < most || most == 0) break;
+    }
     at.upto = 0;
-    at.floor = bounds.integer(0, 0);
-    at.ceiling = bounds.integer(0, 1);
+    at.floor = least == INT64_MAX ? 0 : least;
   }
 
   void save(Connection& db, Which which, const Checkpoint& at, std::int64_t handled) const {

@@ -59,9 +59,9 @@ class MemoryMembership final : public Membership {
     return look();
   }
 
-  bool sleep() override {
+  Sleep sleep() override {
     asleep_ = true;
-    return true;
+    return Sleep::told;
   }
 
   void rise() override { asleep_ = false; }

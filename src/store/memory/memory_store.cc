@@ -1,5 +1,3 @@
-
-#include <charconv>
 #include <utility>
 
 #include "waybill/error.h"
@@ -7,6 +5,7 @@
 
 #include "model/event_view.h"
 #include "model/key_hash.h"
+#include "model/numbered_place.h"
 #include "model/validate.h"
 #include "store/memory/tables.h"
 
@@ -70,27 +69,19 @@ class MemoryFollower final : public Follower {
 
   Page read(std::string_view place, int events_max) override {
     const std::lock_guard lock(tables_->mutex);
-    std::int64_t upto = place == "now" ? tables_->last_seq() : parse(place);
+    std::int64_t upto =
+        place == "now" ? tables_->last_seq() : parse_numbered_place(place, tables_->history, tables_->last_seq());
     Page page{.memory = tables_};
     while (upto < tables_->last_seq() && std::ssize(page.items) < events_max) {
       const EventView& event = tables_->log[static_cast<std::size_t>(upto++)].view;
-      page.items.push_back({.event = event, .place = std::to_string(event.seq)});
+      page.items.push_back({.event = event, .place = numbered_place(tables_->history, event.seq)});
     }
-    page.place = std::to_string(upto);
+    page.place = numbered_place(tables_->history, upto);
     page.more = upto < tables_->last_seq();
     return page;
   }
 
  private:
-  std::int64_t parse(std::string_view place) const {
-    std::int64_t seq = 0;
-    if (place.empty()) return 0;
-    const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), seq);
-    if (error != std::errc() || end != place.data() + place.size() || seq < 0 || seq > tables_->last_seq())
-      throw Error(Remedy::fix_input, "this is no place in the log");
-    return seq;
-  }
-
   TablesPtr tables_;
 };
 

@@ -73,6 +73,7 @@ struct Tables {
 
   const MemoryOptions options;
   const Clock& clock;
+  const std::string history = EventId::make().to_string().substr(24);  // Of places; a later process has another.
   std::mutex mutex;
   std::deque<StoredEvent> log;  // seq = index + 1
   std::map<std::pair<std::string, std::string>, EventId> dedup;

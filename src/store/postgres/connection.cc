@@ -49,6 +49,20 @@ const PgQuery settings{
     "set_config('plan_cache_mode', 'force_generic_plan', true), "
     "set_config('idle_in_transaction_session_timeout', '3s', true), set_config('lock_timeout', '5s', true)"};
 
+// What a role or a database may have set otherwise, or an application that shares the session through a pooler.
+// search_path: whoever may create functions in a schema on it could have us run his. client_min_messages: see
+// ReplicationWatch.
+std::vector<std::pair<std::string, std::string>> pinned_settings(std::chrono::milliseconds statement_max,
+                                                                 int server_version) {
+  std::vector<std::pair<std::string, std::string>> pinned{{"search_path", "pg_catalog, pg_temp"},
+                                                          {"statement_timeout", std::to_string(statement_max.count())},
+                                                          {"lock_timeout", "5000"},
+                                                          {"idle_in_transaction_session_timeout", "0"},
+                                                          {"client_min_messages", "warning"}};
+  if (server_version >= 170000) pinned.emplace_back("transaction_timeout", "0");
+  return pinned;
+}
+
 }  // namespace
 
 std::int64_t PgRows::integer(int row, int column) const {
@@ -88,8 +102,9 @@ std::string pg_array(std::span<const std::string> texts) {
   return out + '}';
 }
 
-PgConnection::PgConnection(const std::string& url, const std::string& purpose)
-    : connection_(open_postgres(url, "waybill " + purpose)) {
+PgConnection::PgConnection(const std::string& url, const std::string& purpose, std::chrono::milliseconds statement_max)
+    : connection_(open_postgres(url, "waybill " + purpose)),
+      replication_(std::make_unique<ReplicationWatch>(connection_.get())) {
   const PgRows server(PQexec(raw(), "SELECT pg_backend_pid(), current_setting('server_encoding'), current_database()"));
   if (PQresultStatus(server.memory().get()) != PGRES_TUPLES_OK) fail(server.memory().get());
   // A pooler tells its client a process number of its own making.
@@ -100,6 +115,21 @@ PgConnection::PgConnection(const std::string& url, const std::string& purpose)
         fmt::format("postgresql: database '{}' has the encoding {}, which cannot hold all that destinations and "
                     "events say; make it anew with ENCODING 'UTF8'",
                     server.text(0, 2), server.text(0, 1)));
+  set_session(statement_max);
+}
+
+// Behind a pooler a session is everybody's: there the settings go into each transaction.
+void PgConnection::set_session(std::chrono::milliseconds statement_max) {
+  std::string session;
+  for (const auto& [name, value] : pinned_settings(statement_max, server_version())) {
+    pin_.sql += fmt::format("{}set_config('{}', '{}', true)", pin_.sql.empty() ? "SELECT " : ", ", name, value);
+    session += fmt::format("SET {} = {};", name, name == "search_path" ? value : "'" + value + "'");
+  }
+  pin_.name = "pin";
+  if (pooled_) return;
+  session += "SET default_transaction_isolation = 'read committed';";
+  if (server_version() >= 140000) session += "SET idle_session_timeout = 0;";
+  script(session);
 }
 
 void PgConnection::fail_connection() const {
@@ -116,9 +146,15 @@ PgRows PgConnection::run(const PgStatement& statement) {
 }
 
 std::vector<PgRows> PgConnection::run(std::span<const PgStatement> statements) {
+  const bool framed = pooled_ && PQtransactionStatus(raw()) == PQTRANS_IDLE;
+  if (framed) {
+    queue_begin();
+    queue_server_check();
+  }
   for (const PgStatement& statement : statements) queue(*statement.query, statement.parameters);
+  if (framed) queue_frame(commit_statement);
   if (PQpipelineSync(raw()) != 1) fail_connection();
-  return receive_results(0, 0);
+  return receive_results();
 }
 
 void PgConnection::script(const std::string& sql) {
@@ -134,13 +170,23 @@ void PgConnection::script(const std::string& sql) {
   }
 }
 
+void PgConnection::begin(const std::string& settings) {
+  std::string sql = begin_statement.sql + ";";
+  if (pooled_) sql += pin_.sql + ";";
+  script(sql + settings);
+  if (!server_) return;
+  queue_server_check();
+  if (PQpipelineSync(raw()) != 1) fail_connection();
+  receive_results();
+}
+
 // The server takes a COMMIT of a failed transaction for a ROLLBACK, and one without a transaction for nothing at all;
 // neither is an error to it.
 void PgConnection::commit() {
   const PGTransactionStatusType status = PQtransactionStatus(raw());
   if (status != PQTRANS_IDLE && status != PQTRANS_INERROR) {
     const PgRows result(PQexec(raw(), "COMMIT"));
-    if (is_commit(result)) return;
+    if (is_commit(result)) return check_replicated(Remedy::unknown);
     if (PQstatus(raw()) == CONNECTION_BAD)
       throw Error(Remedy::unknown, "postgresql: the connection was lost during COMMIT; it may have taken effect");
     if (PQresultStatus(result.memory().get()) != PGRES_COMMAND_OK) fail(result.memory().get());
@@ -150,13 +196,33 @@ void PgConnection::commit() {
               "postgresql: a statement of the transaction has failed: it was rolled back, nothing was written");
 }
 
+void PgConnection::queue_frame(const PgQuery& query, const PgParameters& parameters) {
+  queue(query, parameters);
+  queued_.back() = Queued::frame;
+}
+
+void PgConnection::queue_begin() {
+  queue_frame(begin_statement);
+  if (pooled_) queue_frame(pin_);
+}
+
+// Also of two servers that both take themselves for the primary only the later one is used, once any connection of ours
+// has found it.
+void PgConnection::queue_server_check() {
+  if (!server_) return;
+  if (server_->newest_timeline->load() > server_->timeline)
+    throw Error(Remedy::retry, fmt::format("postgresql: this server is on timeline {}, another one is on {} by now",
+                                           server_->timeline, server_->newest_timeline->load()));
+  queue_frame(server_->expect, {server_->token});
+}
+
 void PgConnection::queue(const PgQuery& query, const PgParameters& parameters) {
   if (PQpipelineStatus(raw()) == PQ_PIPELINE_OFF && PQenterPipelineMode(raw()) != 1) fail_connection();
   // Behind a pooler the next transaction may run on another server process: nothing can be prepared there.
   const std::string name = pooled_ ? "" : "waybill_" + query.name;
   if (name.empty() || !prepared_.contains(name)) {
     if (PQsendPrepare(raw(), name.c_str(), query.sql.c_str(), 0, nullptr) != 1) fail_connection();
-    queued_.push_back(false);
+    queued_.push_back(Queued::prepare);
     if (!name.empty()) prepared_.insert(name);
   }
   std::vector<const char*> values;
@@ -169,7 +235,7 @@ void PgConnection::queue(const PgQuery& query, const PgParameters& parameters) {
   if (PQsendQueryPrepared(raw(), name.c_str(), static_cast<int>(values.size()), values.data(), lengths.data(), nullptr,
                           binary_result) != 1)
     fail_connection();
-  queued_.push_back(true);
+  queued_.push_back(Queued::statement);
 }
 
 std::vector<PgRows> PgConnection::transact(std::span<const PgStatement> statements) {
@@ -178,42 +244,54 @@ std::vector<PgRows> PgConnection::transact(std::span<const PgStatement> statemen
 }
 
 void PgConnection::send(std::span<const PgStatement> statements) {
-  queue(begin_statement, {});
-  queue(settings, {});
+  queue_begin();
+  queue_frame(settings);
+  queue_server_check();
   for (const PgStatement& statement : statements) queue(*statement.query, statement.parameters);
-  queue(commit_statement, {});
+  queue_frame(commit_statement);
   if (PQpipelineSync(raw()) != 1 || PQflush(raw()) < 0) fail_connection();
 }
 
 std::vector<PgRows> PgConnection::receive() {
-  return receive_results(2, 1);
+  return receive_results();
 }
 
-std::vector<PgRows> PgConnection::receive_results(std::size_t skip_front, std::size_t skip_back) {
+std::vector<PgRows> PgConnection::receive_results() {
   std::vector<PgRows> results;
   std::optional<PgRows> failure;
-  for (const bool wanted : std::exchange(queued_, {})) {
+  std::optional<PgRows> last;  // of the frame: COMMIT, if there is one
+  for (const Queued queued : std::exchange(queued_, {})) {
     PgRows result(PQgetResult(raw()));
     const PGresult* raw_result = result.memory().get();
     if (!raw_result) fail_connection();
     const ExecStatusType status = PQresultStatus(raw_result);
     if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK && !failure) failure = result;
     if (PGresult* end = PQgetResult(raw())) PQclear(end);  // Null: the end of this statement's results.
-    if (wanted) results.push_back(std::move(result));
+    if (queued == Queued::statement) results.push_back(result);
+    last = queued == Queued::frame ? std::optional(result) : std::nullopt;
   }
   const PgRows sync(PQgetResult(raw()));
   if (failure) {
     prepared_.clear();  // What was queued behind the failure has not been prepared.
+    const char* state = PQresultErrorField(failure->memory().get(), PG_DIAG_SQLSTATE);
+    misled_ = misled_ || (state && std::string_view(state).starts_with("08"));
     if (PQexitPipelineMode(raw()) == 1) roll_back();
     fail(failure->memory().get());
   }
   if (!sync.memory() || PQresultStatus(sync.memory().get()) != PGRES_PIPELINE_SYNC || PQexitPipelineMode(raw()) != 1)
     fail_connection();
-  if (skip_back > 0 && !is_commit(results.back()))
+  if (last && PQtransactionStatus(raw()) == PQTRANS_IDLE && !is_commit(*last))
     throw Error(Remedy::retry, "postgresql: the server rolled a transaction back that was to be committed");
-  results.erase(results.end() - static_cast<std::ptrdiff_t>(skip_back), results.end());
-  results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(skip_front));
+  check_replicated(Remedy::retry);
   return results;
+}
+
+void PgConnection::check_replicated(Remedy remedy) {
+  if (replication_->missed())
+    throw Error(
+        remedy,
+        "postgresql: a commit is on this server only: the wait for its synchronous standby was cancelled, and a "
+        "fail-over would undo it. Nothing is sent on the strength of it; see pg_stat_replication");
 }
 
 void PgConnection::roll_back() {

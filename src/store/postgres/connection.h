@@ -1,5 +1,7 @@
 #pragma once
 
+#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -11,9 +13,11 @@
 
 #include <libpq-fe.h>
 
+#include "waybill/error.h"
 #include "waybill/time.h"
 
 #include "database/postgres_open.h"
+#include "database/replication_watch.h"
 
 namespace waybill {
 
@@ -66,12 +70,33 @@ std::string pg_array(std::span<const Number> numbers) {
 std::string pg_array(std::span<const std::optional<std::string>> texts);
 std::string pg_array(std::span<const std::string> texts);
 
+// The server that a connection was opened to. Behind a pooler each transaction may run on another server, and what was
+// read from one means nothing on the next: so every transaction asks for its server before it does anything else, and
+// fails if it is not this one.
+struct PgServer {
+  PgQuery expect;                                     // Fails, with Error(retry), unless it runs on this server.
+  std::string token{};                                // Which server that is, for `expect`.
+  int timeline = 0;                                   // Its own,
+  const std::atomic<int>* newest_timeline = nullptr;  // and the latest that any connection of the store has found.
+};
+
+// How long one statement may take. The settings of a role or a database do not apply to our connections.
+inline constexpr std::chrono::milliseconds pg_statement_max{60'000};
+inline constexpr std::chrono::milliseconds pg_no_limit{0};
+
 // A connection to the database. Used by one thread. After an Error(retry) or (unknown) it is to be thrown
-// away.
+// away. It sets what it depends on itself (search_path, timeouts, isolation): once on a connection of its own, in every
+// transaction behind a pooler. A database that is read-only by default is left alone: somebody has frozen it.
+// A commit that the server has not passed on to its synchronous standby, because somebody cancelled the wait, counts as
+// failed: Error(retry), or (unknown) from commit().
 class PgConnection {
  public:
   // Connects; throws Error: `retry` if the server is away, `fix_config` if it turns us down.
-  PgConnection(const std::string& url, const std::string& purpose);
+  PgConnection(const std::string& url, const std::string& purpose,
+               std::chrono::milliseconds statement_max = pg_statement_max);
+
+  // From here on no transaction but of this server's.
+  void stay_on(PgServer server) { server_ = std::move(server); }
 
   // One statement in a transaction of its own.
   PgRows run(const PgStatement& statement);
@@ -80,7 +105,9 @@ class PgConnection {
   // A script of several statements without parameters, in one transaction.
   void script(const std::string& sql);
 
-  // Ends the transaction that script() has begun. Throws Error(fix_input) if one of its statements has failed, and
+  // Begins a transaction that run() and script() are then part of. `settings`: SET LOCAL … for it, each with a ';'.
+  void begin(const std::string& settings);
+  // Ends the transaction that begin() has begun. Throws Error(fix_input) if one of its statements has failed, and
   // (unknown) if the connection was lost meanwhile.
   void commit();
 
@@ -93,7 +120,8 @@ class PgConnection {
 
   // Is there a pooler between the server and us? Then nothing may rest in the session.
   bool pooled() const { return pooled_; }
-  bool alive() const { return PQstatus(connection_.get()) == CONNECTION_OK; }
+  // And does it still lead to the server of stay_on()?
+  bool alive() const { return !misled_ && PQstatus(connection_.get()) == CONNECTION_OK; }
   int server_version() const { return PQserverVersion(connection_.get()); }
 
   // For LISTEN: to wait on, and the channels told of since the last call.
@@ -103,16 +131,26 @@ class PgConnection {
   PGconn* raw() const { return connection_.get(); }
 
  private:
+  void set_session(std::chrono::milliseconds statement_max);
   void queue(const PgQuery& query, const PgParameters& parameters);
-  std::vector<PgRows> receive_results(std::size_t skip_front, std::size_t skip_back);
+  void queue_frame(const PgQuery& query, const PgParameters& parameters = {});
+  void queue_begin();
+  void queue_server_check();
+  std::vector<PgRows> receive_results();
+  void check_replicated(Remedy remedy);
   [[noreturn]] void fail(const PGresult* result) const;
   [[noreturn]] void fail_connection() const;
   void roll_back();
 
   PgHandle connection_;
   std::set<std::string> prepared_;
-  std::vector<bool> queued_;  // in the pipeline, in order: true for what has a result to return, false for a PREPARE
+  enum class Queued { prepare, frame, statement };  // frame: BEGIN, settings, COMMIT
+  std::vector<Queued> queued_;                      // in the pipeline, in order
+  std::optional<PgServer> server_;
+  PgQuery pin_;  // The settings of a session that is not ours, for one transaction.
+  std::unique_ptr<ReplicationWatch> replication_;
   bool pooled_ = false;
+  bool misled_ = false;  // It led to another server.
 };
 
 }  // namespace waybill

@@ -56,6 +56,7 @@ PgQueries::PgQueries(const std::string& schema)
             statement("SELECT pg_try_advisory_xact_lock_shared(hashtextextended('{schema} wake', 0))", schema)},
       leave{"leave", statement(postgres_sql::leave, schema)},
       flush{"flush", statement("SELECT {schema}.flush()", schema)},
+      follow{"follow", statement(postgres_sql::follow, schema)},
       status{"status", statement(postgres_sql::status, schema)},
       destinations{"destinations", statement(postgres_sql::destinations, schema)},
       relays{"relays", statement(postgres_sql::relays, schema)},
@@ -84,8 +85,8 @@ PgQueries::PgQueries(const std::string& schema)
 PgDatabase::PgDatabase(PostgresOptions the_options, Log the_log)
     : options(std::move(the_options)), log(std::move(the_log)), queries(options.schema) {}
 
-PgConnection PgDatabase::connect(const std::string& purpose) const {
-  PgConnection connection(options.url, purpose);
+PgConnection PgDatabase::connect(const std::string& purpose, std::chrono::milliseconds statement_max) const {
+  PgConnection connection(options.url, purpose, statement_max);
   const PgQuery check{"check", filled_in(postgres_sql::check, "schema", options.schema)};
   const PgRows rows = connection.run({&check});
   const auto oldest_program = rows.integer(0, 1);
@@ -102,7 +103,14 @@ PgConnection PgDatabase::connect(const std::string& purpose) const {
                     "dump, a clone, an upgrade): transaction numbers mean something else here. Nothing is sent; "
                     "'waybill anchor --dry-run' shows how to go on",
                     options.schema));
-  check_timeline(connection, static_cast<int>(rows.integer(0, 3)), static_cast<int>(rows.integer(0, 4)));
+  // Before the timeline is noted: that must happen on the server that was checked.
+  const int timeline = static_cast<int>(rows.integer(0, 4));
+  connection.stay_on(
+      {.expect = {"expect_server", filled_in("SELECT {schema}.expect_server($1)", "schema", options.schema)},
+       .token = std::string(rows.text(0, 5)),
+       .timeline = timeline,
+       .newest_timeline = &newest_timeline_});
+  check_timeline(connection, static_cast<int>(rows.integer(0, 3)), timeline);
   return connection;
 }
 
@@ -128,7 +136,8 @@ void PgDatabase::check_timeline(PgConnection& connection, int noted, int found) 
     connection.run({&note});
     log.warning("another timeline", {{"was", std::to_string(noted)}, {"is", std::to_string(found)}});
   }
-  newest_timeline_.store(found);
+  for (int known = newest_timeline_.load(); known < found;)
+    if (newest_timeline_.compare_exchange_weak(known, found)) break;
 }
 
 }  // namespace waybill

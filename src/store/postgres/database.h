@@ -17,7 +17,7 @@ struct PgQueries {
   explicit PgQueries(const std::string& schema);
   PgQuery probe, probe_late, walk, bounds, settle, fence, open, release, renew, start;  // a session's
   PgQuery beat, news, enroll, take, sleep, rise, awake, leave;                          // a membership's
-  PgQuery flush;                                                                        // a follower's
+  PgQuery flush, follow;                                                                // a follower's
   PgQuery status, destinations, relays, projections, list, find, place, story;          // an inspector's
   PgQuery payload;
   PgQuery undelivered, delivered, bury, attempts, blocked, fetch, next_due;  // a session's, for undelivered events
@@ -35,7 +35,8 @@ struct PgDatabase {
   // Connects and checks that the schema is one we know, and that this is the database it was made in: on
   // every connection, since after a restore or on a clone our snapshots mean nothing; and that no other server has
   // taken its place meanwhile, unless that is expected.
-  PgConnection connect(const std::string& purpose) const;
+  // The connection stays on that server.
+  PgConnection connect(const std::string& purpose, std::chrono::milliseconds statement_max = pg_statement_max) const;
 
  private:
   void check_timeline(PgConnection& connection, int noted, int found) const;

@@ -5,6 +5,7 @@
 
 #include "waybill/error.h"
 
+#include "model/numbered_place.h"
 #include "store/postgres/database.h"
 #include "store/postgres/look.h"
 #include "store/postgres/snapshot.h"
@@ -15,24 +16,28 @@ namespace {
 constexpr std::uint64_t reach = 200;
 
 // Where a reader of the whole log is: everything visible in `settled` is behind it, and of the window up to
-// `walking`, if there is one, what has a seq up to `last`. Written as "1.settled" or
-// "1.settled.walking.last.floor.ceiling", the snapshots in few characters: a place must fit into the header of a
-// request.
+// `walking`, if there is one, what has a seq up to `last`. Written as "2.history.settled" or
+// "2.history.settled.walking.last.floor.ceiling", the snapshots in few characters: a place must fit into the header of
+// a request. See the table `history`.
 struct FollowerPlace {
+  std::string history{};
   Snapshot settled{};
   std::optional<Snapshot> walking{};
   std::int64_t last = 0;
   std::int64_t floor = 0;
   std::int64_t ceiling = 0;
 
+  const Snapshot& end() const { return walking ? *walking : settled; }
+
   std::string to_string(std::int64_t last_seq) const {
-    if (!walking) return "1." + settled.to_compact();
-    return fmt::format("1.{}.{}.{}.{}.{}", settled.to_compact(), walking->to_compact(), last_seq, floor, ceiling);
+    if (!walking) return fmt::format("2.{}.{}", history, settled.to_compact());
+    return fmt::format("2.{}.{}.{}.{}.{}.{}", history, settled.to_compact(), walking->to_compact(), last_seq, floor,
+                       ceiling);
   }
+  // What follows when everything visible in `present` was read.
+  FollowerPlace after(const Snapshot& present) const { return {.history = history, .settled = present}; }
 
   static FollowerPlace parse(std::string_view text) {
-    FollowerPlace place;
-    if (text.empty()) return place;
     std::vector<std::string_view> parts;
     while (true) {
       const auto end = text.find('.');
@@ -40,15 +45,15 @@ struct FollowerPlace {
       if (end == std::string_view::npos) break;
       text.remove_prefix(end + 1);
     }
-    const auto settled = parts.size() > 1 && parts[0] == "1" ? Snapshot::parse_compact(parts[1]) : std::nullopt;
-    bool good = settled.has_value() && (parts.size() == 2 || parts.size() == 6);
-    if (good) place.settled = *settled;
-    if (good && parts.size() == 6) {
-      place.walking = Snapshot::parse_compact(parts[2]);
-      good = place.walking && place.walking->xmax >= place.settled.xmax && number(parts[3], place.last) &&
-             number(parts[4], place.floor) && number(parts[5], place.ceiling);
-    }
-    if (!good) throw Error(Remedy::fix_input, "this is no place in the log");
+    const bool is_inside = parts.size() == 7;
+    const auto settled = parts.size() == 3 || is_inside ? Snapshot::parse_compact(parts[2]) : std::nullopt;
+    if (parts[0] != "2" || !settled) throw Error(Remedy::fix_input, std::string(no_place));
+    FollowerPlace place{.history = std::string(parts[1]), .settled = *settled};
+    if (!is_inside) return place;
+    place.walking = Snapshot::parse_compact(parts[3]);
+    if (!place.walking || place.walking->xmax < place.settled.xmax || !number(parts[4], place.last) ||
+        !number(parts[5], place.floor) || !number(parts[6], place.ceiling))
+      throw Error(Remedy::fix_input, std::string(no_place));
     return place;
   }
 
@@ -58,8 +63,6 @@ struct FollowerPlace {
   }
 };
 
-// Reads the log by windows, as a relay does, but all shards as one and for itself: nobody else knows where it
-// is.
 class PgFollower final : public Follower {
  public:
   explicit PgFollower(PgDatabasePtr database)
@@ -71,30 +74,30 @@ class PgFollower final : public Follower {
   }
 
   Page read(std::string_view text, int events_max) override {
-    if (text == "now") return {.place = FollowerPlace{.settled = current()}.to_string(0)};
-    FollowerPlace place = FollowerPlace::parse(text);
-    if ((place.walking ? place.walking->xmax : place.settled.xmax) > current().xmax)
-      throw Error(Remedy::fix_input,
-                  "this place is of another database, or of a later time than this one was restored to");
-    if (!text.empty()) check_reach(place);
+    if (text == "now") return {.place = now().to_string(0)};
+    FollowerPlace place = text.empty() ? FollowerPlace{} : FollowerPlace::parse(text);
+    place.history = text.empty() ? history() : check(place);
     return place.walking ? walk(place, events_max) : probe(place, events_max);
   }
 
  private:
-  Snapshot current() { return *Snapshot::parse(connection_.run({&queries_.start}).text(0, 0)); }
+  // As of what is read, all that is passed over must be on disk.
+  FollowerPlace now() {
+    const std::vector<PgStatement> statements{{&queries_.start}, {&queries_.flush}, {&history_}};
+    const auto results = connection_.transact(statements);
+    return {.history = std::string(results[2].text(0, 0)), .settled = *Snapshot::parse(results[0].text(0, 0))};
+  }
+  std::string history() { return std::string(connection_.run({&history_}).text(0, 0)); }
 
-  // What was taken out of the log must lie behind the place.
-  void check_reach(const FollowerPlace& place) {
-    const PgQuery query{"cleaned", filled_in("SELECT pg_visible_in_snapshot(c.xid, $1::pg_snapshot) OR "
-                                             "(pg_visible_in_snapshot(c.xid, $2::pg_snapshot) AND c.seq <= $3::bigint) "
-                                             "FROM {schema}.cleaned c",
-                                             "schema", database_->options.schema)};
-    const PgRows rows =
-        connection_.run({&query,
-                         {place.settled.to_string(), (place.walking ? *place.walking : place.settled).to_string(),
-                          std::to_string(place.last)}});
-    if (rows.size() == 1 && !rows.boolean(0, 0))
-      throw Error(Remedy::fix_input, "the log does not reach back to this place any more");
+  // The history that the place goes on in. Throws Error(fix_input) if it does not: this log has not all that was read
+  // before it, or events that follow it are gone.
+  std::string check(const FollowerPlace& place) {
+    const PgRows rows = connection_.run({&queries_.follow,
+                                         {place.history, std::to_string(place.end().xmax), place.settled.to_string(),
+                                          place.end().to_string(), std::to_string(place.last)}});
+    if (!rows.boolean(0, 1)) throw Error(Remedy::fix_input, std::string(place_of_another_history));
+    if (!rows.boolean(0, 2)) throw Error(Remedy::fix_input, std::string(place_was_cleaned));
+    return std::string(rows.text(0, 0));
   }
 
   template <typename Value>
@@ -112,22 +115,22 @@ class PgFollower final : public Follower {
     const Snapshot present = *Snapshot::parse(rows.text(0, event_columns_count));
     std::vector<EventView> events = events_of(rows, 1);
     if (std::ssize(events) > events_max)
-      return walk({.settled = place.settled,
+      return walk({.history = place.history,
+                   .settled = place.settled,
                    .walking = present,
                    .floor = floor_of(place.settled),
                    .ceiling = rows.integer(0, event_columns_count + 1)},
                   events_max);
     sort_by_seq(events);
-    FollowerPlace inside{.settled = place.settled, .walking = present};
+    FollowerPlace inside{.history = place.history, .settled = place.settled, .walking = present};
     inside.floor = events.empty() ? 0 : events.front().seq - 1;
     inside.ceiling = events.empty() ? 0 : events.back().seq;
-    return page(std::move(events), inside, rows, FollowerPlace{.settled = present}.to_string(0), false);
+    return page(std::move(events), inside, rows, place.after(present).to_string(0), false);
   }
 
   std::int64_t floor_of(const Snapshot& settled) {
     if (settled == Snapshot{}) return 0;  // the beginning of the log
-    const PgStatement statement{&queries_.bounds, {std::to_string(settled.xmax)}};
-    return connection_.transact(std::span(&statement, 1)).at(0).integer(0, 0);
+    return find_floor(connection_, queries_, settled.xmax);
   }
 
   // Shards are read side by side; what is certain to be complete is handed out: up to the least last seq
@@ -157,8 +160,7 @@ class PgFollower final : public Follower {
       events.resize(static_cast<std::size_t>(events_max));
       more = true;
     }
-    const std::string after =
-        more ? place.to_string(events.back().seq) : FollowerPlace{.settled = *place.walking}.to_string(0);
+    const std::string after = more ? place.to_string(events.back().seq) : place.after(*place.walking).to_string(0);
     return page(std::move(events), place, rows, after, more);
   }
 
@@ -189,6 +191,8 @@ class PgFollower final : public Follower {
   PgDatabasePtr database_;
   const PgQueries& queries_;
   PgConnection connection_;
+  const PgQuery history_{"history",
+                         filled_in("SELECT history FROM {schema}.identity", "schema", database_->options.schema)};
   std::vector<std::int32_t> shards_;
 };
 

@@ -10,8 +10,8 @@ namespace {
 // those that were drawn (SEQ_LOG_VALS).
 constexpr std::int64_t sequence_ahead_max = 32;
 
-}  // namespace
-namespace {
+// So many events are passed by one statement.
+constexpr std::int64_t passed_at_once = 20'000;
 
 // So many looks are remembered.
 constexpr std::size_t marks_max = 64;
@@ -59,6 +59,20 @@ PgStatement probe_statement(const PgQueries& queries, std::span<const LookGroup>
       {pg_array<std::uint64_t>(bases), pg_array(group_of_shard), pg_array(settled), std::to_string(limit)}};
   if (any_late) statement.parameters.emplace_back(pg_array(late));
   return statement;
+}
+
+std::int64_t find_floor(PgConnection& connection, const PgQueries& queries, std::uint64_t base) {
+  std::int64_t least = INT64_MAX;
+  PgParameters place{std::to_string(base), "-1", "0", std::to_string(passed_at_once)};
+  while (true) {
+    const PgStatement statement{&queries.bounds, place};
+    const PgRows rows = connection.transact(std::span(&statement, 1)).at(0);
+    if (!rows.null(0, 0)) least = std::min(least, rows.integer(0, 0) - 1);
+    if (rows.integer(0, 1) < passed_at_once) return least;
+    place[0] = rows.text(0, 2);
+    place[1] = std::to_string(rows.integer(0, 3));
+    place[2] = std::to_string(rows.integer(0, 4));
+  }
 }
 
 void Floors::looked(const Snapshot& present, std::int64_t last_seq) {

@@ -31,6 +31,10 @@ std::vector<LookGroup> look_groups(std::vector<SeenShard> shards, std::uint64_t 
 // Brings at most `limit` events of each group; see probe.sql.
 PgStatement probe_statement(const PgQueries& queries, std::span<const LookGroup> groups, int limit);
 
+// A seq below which no event of transactions from `base` on lies, read from the log; the largest there is if there are
+// none. In many short transactions, if need be.
+std::int64_t find_floor(PgConnection& connection, const PgQueries& queries, std::uint64_t base);
+
 // Below which seq no event of young transactions can lie, known from the looks of one connection. Every look takes a
 // transaction number after it has read the last seq drawn, and has ended when the next one takes its snapshot. What has
 // a number beyond the end of that snapshot took it later than the first look did, and drew its seqs later still. (It

@@ -96,27 +96,28 @@ class PgMembership final : public Membership {
     std::vector<PgStatement> look;
     if (connection_.pooled()) look.push_back({&lock_timeout, {std::to_string(lock_wait().count())}});
     look.push_back({&queries_.news, {seen_.to_string(), std::to_string(seen_.base(reach))}});
+    std::optional<PgRows> rows;
     try {
-      const PgRows rows = connection_.run(look).back();
-      locked_out_ = false;
-      saw(rows.text(0, 1));
-      return rows.boolean(0, 0);
+      rows = connection_.run(look).back();
     } catch (const Error& error) {
       if (error.remedy() != Remedy::retry || !connection_.alive()) throw;
       if (!std::exchange(locked_out_, true))
         database_->log.warning("the log cannot be read now; will try again", {{"error", error.what()}});
       return false;
     }
+    locked_out_ = false;
+    saw(rows->text(0, 1));
+    return rows->boolean(0, 0);
   }
 
   // Tries for the lock, never waits for it: a request that waits behind one long transaction would make all
   // other producers fail to get their share, and notify.
-  bool sleep() override {
-    if (!can_sleep_) return false;
+  Sleep sleep() override {
+    if (!can_sleep_) return Sleep::never;
     locked_ = connection_.run({&queries_.sleep}).boolean(0, 0);
-    if (locked_) return true;
+    if (locked_) return Sleep::told;
     // If not even a share is to be had, another relay sleeps, and all producers notify already.
-    return !connection_.run({&queries_.awake}).boolean(0, 0);
+    return connection_.run({&queries_.awake}).boolean(0, 0) ? Sleep::not_now : Sleep::told;
   }
 
   void rise() override {
@@ -150,8 +151,13 @@ class PgMembership final : public Membership {
     return snapshot.value_or(Snapshot{});
   }
 
+  // The log of a server that is behind what was seen would look as if nothing had happened.
   void saw(std::string_view text) {
-    if (auto snapshot = Snapshot::parse(text)) seen_ = std::move(*snapshot);
+    auto snapshot = Snapshot::parse(text);
+    if (!snapshot) return;
+    if (snapshot->xmax < seen_.xmax)
+      throw Error(Remedy::retry, "postgresql: the server is another one, or was set back to an earlier time");
+    seen_ = std::move(*snapshot);
   }
 
   Pulse read(const PgRows& rows) {

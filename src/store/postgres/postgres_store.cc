@@ -15,7 +15,7 @@ class PgWriter final : public Writer {
  public:
   explicit PgWriter(PgDatabasePtr database)
       : database_(std::move(database)), connection_(database_->connect("writer")) {
-    connection_.script("BEGIN");
+    connection_.begin("");
   }
   std::vector<EventId> enqueue(std::span<const Event> events) override {
     return waybill::enqueue(connection_.raw(), events, {.schema = database_->options.schema});

@@ -47,10 +47,10 @@ class PgSchema final : public Schema {
   // Everything in one transaction, under a lock that a second migrate waits for; no other lock is waited for
   // longer than a few seconds, since whoever comes behind us in a queue for it waits as well.
   std::vector<int> migrate() override {
-    PgConnection connection(database_->options.url, "migrate");
-    connection.script(
-        "BEGIN; SELECT pg_advisory_xact_lock(hashtextextended('waybill migrate', 0)); "
-        "SET LOCAL lock_timeout = '5s'; SET LOCAL client_min_messages = warning;");
+    PgConnection connection(database_->options.url, "migrate", pg_no_limit);
+    connection.begin(
+        "SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(hashtextextended('waybill migrate', 0)); "
+        "SET LOCAL lock_timeout = '5s';");
     const int present = version(connection);
     if (present == 0) connection.script(preamble());
     std::vector<int> applied;

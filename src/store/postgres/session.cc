@@ -386,6 +386,11 @@ void PgSession::take_probed(const PgRows& rows, std::span<const std::int32_t> sh
                             Limits limits, Reading& reading) {
   const Snapshot present = snapshot_of(rows.text(0, event_columns_count));
   const std::int64_t last_seq = rows.integer(0, event_columns_count + 1);
+  if (present.xmax < newest_)
+    throw Error(Remedy::retry,
+                fmt::format("postgresql: the server is at transaction {}, and was at {} before: it is another one, or "
+                            "was set back to an earlier time",
+                            present.xmax, newest_));
   std::map<std::int32_t, std::vector<EventView>> found;
   for (EventView& event : events_of(rows, 1)) found[event.shard].push_back(event);
   std::set<std::int32_t> large(shards.begin(), shards.end());
@@ -429,10 +434,7 @@ void PgSession::begin_walks(std::span<const std::int32_t> shards, const Snapshot
     if (const std::uint64_t base = places_.at(shard).settled.base(reach()); !floors_.find(base))
       oldest_unknown = std::min(oldest_unknown, base);
   std::int64_t floor = 0;  // of those that are not known
-  if (oldest_unknown != UINT64_MAX) {
-    const PgStatement statement{&queries_.bounds, {std::to_string(oldest_unknown)}};
-    floor = connection_.transact(std::span(&statement, 1)).at(0).integer(0, 0);
-  }
+  if (oldest_unknown != UINT64_MAX) floor = find_floor(connection_, queries_, oldest_unknown);
   for (const std::int32_t shard : shards) {
     Place& place = places_.at(shard);
     auto window = std::make_shared<PgWindow>();

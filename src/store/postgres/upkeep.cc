@@ -68,7 +68,7 @@ class PgUpkeep final : public Upkeep {
 
  private:
   PgConnection& connection() {
-    if (!connection_) connection_ = std::make_unique<PgConnection>(database_->connect("upkeep"));
+    if (!connection_) connection_ = std::make_unique<PgConnection>(database_->connect("upkeep", pg_no_limit));
     return *connection_;
   }
   PgRows ask(const PgQuery& query, PgParameters parameters) {
@@ -227,14 +227,15 @@ std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& op
                               "pg_current_snapshot()::text");
   const std::string number = std::to_string(slot.number);
   const std::string age = seconds_text(options.events_older_than);
-  const std::string begin =
-      "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = on; SET LOCAL TimeZone = 'UTC'; "
+  const std::string settings =
+      "SET LOCAL synchronous_commit = on; SET LOCAL TimeZone = 'UTC'; "
       "SET LOCAL enable_seqscan = off; SET LOCAL enable_sort = off; SET LOCAL jit = off; "
       "SET LOCAL idle_in_transaction_session_timeout = '10min'";
-  line.script(begin);
+  line.begin(settings);
   try {
     std::string result(line.run({&empty, {number, age, "3:3:"}}).text(0, 0));
-    line.script("ROLLBACK; " + begin);
+    line.script("ROLLBACK");
+    line.begin(settings);
     if (result == "changed") {
       const PgRows present = line.run({&alone});
       if (present.boolean(0, 0)) {
@@ -251,7 +252,11 @@ std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& op
         result = "busy";
       }
     }
-    line.script(result == "emptied" ? "COMMIT" : "ROLLBACK");
+    if (result == "emptied") {
+      line.commit();
+    } else {
+      line.script("ROLLBACK");
+    }
     return result;
   } catch (...) {
     connection_.reset();  // Rolls back, if that is still to be done.
@@ -307,7 +312,7 @@ void PgUpkeep::sweep_library(const CleanOptions& options, Cleaned& cleaned) {
 // The work is in SQL (migrations/004_upkeep.sql), for people to call as well. Connects without the check that would
 // stop everybody else here.
 Anchored PgUpkeep::anchor(const Operation& operation, bool dry) {
-  PgConnection line(database_->options.url, "anchor");
+  PgConnection line(database_->options.url, "anchor", pg_no_limit);
   const PgQuery call =
       query("anchor", "SELECT needed, difference, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
   const PgRows rows = line.run(

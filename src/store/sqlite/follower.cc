@@ -1,9 +1,8 @@
-#include <charconv>
-
 #include <fmt/format.h>
 
 #include "waybill/error.h"
 
+#include "model/numbered_place.h"
 #include "store/sqlite/event_rows.h"
 #include "store/sqlite/files.h"
 
@@ -20,10 +19,11 @@ class SqliteFollower final : public Follower {
 
   Page read(std::string_view place, int events_max) override {
     const std::int64_t last = last_seq(log_);
-    if (place == "now") return {.place = std::to_string(last)};
-    std::int64_t upto = parse(place, last);
-    if (upto > 0 && upto < log_.number("SELECT cleaned_upto FROM waybill_identity"))
-      throw Error(Remedy::fix_input, "the log does not reach back to this place any more");
+    const std::string history = this->history();
+    if (place == "now") return {.place = numbered_place(history, last)};
+    std::int64_t upto = parse_numbered_place(place, history, last);
+    if (!place.empty() && upto < log_.number("SELECT cleaned_upto FROM waybill_identity"))
+      throw Error(Remedy::fix_input, std::string(place_was_cleaned));
     EventRows rows;
     read_.bind(1, upto).bind(2, events_max);
     while (read_.step()) rows.add(read_);
@@ -31,21 +31,18 @@ class SqliteFollower final : public Follower {
     Page page{.memory = rows.memory()};
     for (const EventView& event : rows.events) {
       upto = event.seq;
-      page.items.push_back({.event = event, .place = std::to_string(event.seq)});
+      page.items.push_back({.event = event, .place = numbered_place(history, event.seq)});
     }
-    page.place = std::to_string(upto);
+    page.place = numbered_place(history, upto);
     page.more = std::ssize(rows.events) == events_max;
     return page;
   }
 
  private:
-  static std::int64_t parse(std::string_view place, std::int64_t last) {
-    std::int64_t seq = 0;
-    if (place.empty()) return 0;
-    const auto [end, error] = std::from_chars(place.data(), place.data() + place.size(), seq);
-    if (error != std::errc() || end != place.data() + place.size() || seq < 0 || seq > last)
-      throw Error(Remedy::fix_input, "this is no place in the log");
-    return seq;
+  // The log's own number: another one after it was copied or restored, and anchored.
+  std::string history() const {
+    Query query = log_.query("SELECT substr(log_id, 1, 10) FROM waybill_identity");
+    return query.step() ? std::string(query.text(0)) : "";
   }
 
   SqliteFilesPtr files_;

@@ -85,7 +85,7 @@ class SqliteMembership final : public Membership {
     return std::exchange(seen_, last) != last;
   }
 
-  bool sleep() override { return watch_.fd() >= 0; }
+  Sleep sleep() override { return watch_.fd() >= 0 ? Sleep::told : Sleep::never; }
   void rise() override {}
 
   Told wait(Waker& waker, Steady deadline) override {

@@ -168,7 +168,7 @@ TEST_F(SqliteStoreTest, WhatIsSeenLaterThanItIsToldIsFound) {
   const SlowSync slow;
   const auto membership = store->join({.id = "a", .name = "a"});
   Waker waker;
-  ASSERT_TRUE(membership->sleep());
+  ASSERT_EQ(Membership::Sleep::told, membership->sleep());
   std::jthread application([&] {
     sqlite3* connection = nullptr;
     EXPECT_EQ(SQLITE_OK, sqlite3_open_v2(path.c_str(), &connection, SQLITE_OPEN_READWRITE, SlowSync::name));

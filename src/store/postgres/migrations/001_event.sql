@@ -220,17 +220,29 @@ BEGIN
   RETURN own_id;
 END $$;
 
+-- The log's histories. Another one begins wherever transaction numbers may mean something else than before: a standby was
+-- promoted, rows were copied. A place that a reader keeps names the history it is of, and is good in a later one if that
+-- has all that was read by then. `followed` tells: a reader's commit writes the end of its snapshot there, or a later one,
+-- before it hands anything out.
+CREATE TABLE {schema}.history (
+  id       text PRIMARY KEY DEFAULT substr(replace(gen_random_uuid()::text, '-', ''), 1, 10),
+  began_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  followed xid8 NOT NULL DEFAULT '3'
+) WITH (fillfactor = 10);
+INSERT INTO {schema}.history DEFAULT VALUES;
+
 -- Whose log this is. Checked on every connection: transaction numbers of another cluster mean nothing here.
 CREATE TABLE {schema}.identity (
   one               boolean PRIMARY KEY DEFAULT true CHECK (one),
   system_identifier bigint NOT NULL,
   database          oid NOT NULL,
   shards            smallint NOT NULL,
-  slot_seconds      bigint NOT NULL
+  slot_seconds      bigint NOT NULL,
+  history           text NOT NULL
 );
-INSERT INTO {schema}.identity (system_identifier, database, shards, slot_seconds)
-SELECT s.system_identifier, d.oid, {shards}, {slot_seconds}
-FROM pg_control_system() s, pg_database d WHERE d.datname = current_database();
+INSERT INTO {schema}.identity (system_identifier, database, shards, slot_seconds, history)
+SELECT s.system_identifier, d.oid, {shards}, {slot_seconds}, h.id
+FROM pg_control_system() s, pg_database d, {schema}.history h WHERE d.datname = current_database();
 
 CREATE TABLE {schema}.destination (
   name       text PRIMARY KEY,
@@ -278,15 +290,19 @@ CREATE TABLE {schema}.cursor (
 CREATE INDEX cursor_newest ON {schema}.cursor (destination, id);
 CREATE INDEX cursor_by_hi ON {schema}.cursor (destination, hi, id);
 
--- Is an event settled at such a place?
+-- Is an event settled at such a place? (With names in full, and no search_path of its own: so the planner can put it into
+-- the statements that call it.)
 CREATE FUNCTION {schema}.is_settled(xid xid8, seq bigint, settled pg_snapshot, walking pg_snapshot, upto bigint)
 RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT pg_visible_in_snapshot(xid, settled) OR (walking IS NOT NULL AND seq <= upto AND pg_visible_in_snapshot(xid, walking))
+  SELECT pg_catalog.pg_visible_in_snapshot(xid, settled)
+      OR (walking IS NOT NULL AND seq OPERATOR(pg_catalog.<=) upto AND pg_catalog.pg_visible_in_snapshot(xid, walking))
 $$;
 
 -- Makes the caller's commit reach the disk, and with it all that he has seen: a lock on a row is written to the server's
--- log. With its owner's rights: to lock a row takes the right to change it.
+-- log. With its owner's rights: to lock a row takes the right to change it. And notes how far was read; see `history`.
 CREATE FUNCTION {schema}.flush() RETURNS void LANGUAGE sql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+  UPDATE {schema}.history h SET followed = pg_snapshot_xmax(pg_current_snapshot())
+  FROM {schema}.identity i WHERE h.id = i.history AND h.followed < pg_snapshot_xmax(pg_current_snapshot());
   SELECT FROM {schema}.identity FOR KEY SHARE
 $$;

@@ -13,7 +13,8 @@
 --   SELECT * FROM waybill.forget('old-mail');                              -- likewise
 
 -- A pattern as LIKE has it.
-CREATE FUNCTION {schema}.like_pattern(pattern text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE AS $$
+CREATE FUNCTION {schema}.like_pattern(pattern text) RETURNS text LANGUAGE sql IMMUTABLE STRICT PARALLEL SAFE
+SET search_path = pg_catalog, pg_temp AS $$
   SELECT replace(replace(replace(replace(pattern, '\', '\\'), '%', '\%'), '_', '\_'), '*', '%')
 $$;
 
@@ -281,7 +282,7 @@ END $$;
 CREATE FUNCTION {schema}.count_between(
   shard smallint, settled pg_snapshot, walking pg_snapshot, upto bigint,
   settled_then pg_snapshot, walking_then pg_snapshot, upto_then bigint, most bigint)
-RETURNS bigint LANGUAGE sql STABLE AS $$
+RETURNS bigint LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT count(*) FROM (
     SELECT FROM (
       (SELECT e.xid, e.seq FROM {schema}.event e

@@ -10,7 +10,7 @@ ALTER TABLE {schema}.identity
 
 -- Where we are now.
 CREATE FUNCTION {schema}.here(OUT system_identifier bigint, OUT database oid, OUT timeline integer, OUT log oid)
-LANGUAGE sql STABLE AS $$
+LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
   SELECT s.system_identifier, d.oid,
          CASE WHEN NOT pg_is_in_recovery()
               THEN ('x' || left(pg_walfile_name(pg_current_wal_lsn()), 8))::bit(32)::integer END,
@@ -21,9 +21,33 @@ $$;
 UPDATE {schema}.identity i SET timeline = h.timeline, log = h.log, born = pg_current_xact_id() FROM {schema}.here() h
 WHERE i.system_identifier = h.system_identifier AND i.database = h.database;
 
+-- Which run of which server this is, as one text. Another cluster, database or timeline has another; so has the same
+-- server after a restart, since after a crash it hands out transaction numbers again.
+CREATE FUNCTION {schema}.server() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT concat_ws('/', h.system_identifier, h.database, h.timeline, h.log,
+                   (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint)
+  FROM {schema}.here() h
+$$;
+
+-- The beginning of every transaction that uses what another transaction has read: behind a pooler the server may have
+-- changed between them.
+CREATE FUNCTION {schema}.expect_server(expected text) RETURNS void LANGUAGE plpgsql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  found text := {schema}.server();
+BEGIN
+  IF found IS DISTINCT FROM expected THEN
+    RAISE connection_exception USING MESSAGE = format(
+      'the connection leads to another server, or the server was restarted (now %s, before %s): what was read before '
+      'may mean something else here', found, expected);
+  END IF;
+END $$;
+
 -- A transaction's number in full: the last one up to `present` that ends in these 32 bits.
 CREATE FUNCTION {schema}.full_xid(number bigint, present xid8) RETURNS xid8 LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT (number + (present::text::bigint - number) / 4294967296 * 4294967296)::text::xid8
+  SELECT (number OPERATOR(pg_catalog.+)
+          (((present::text::bigint OPERATOR(pg_catalog.-) number) OPERATOR(pg_catalog./) 4294967296)
+           OPERATOR(pg_catalog.*) 4294967296))::text::pg_catalog.xid8
 $$;
 
 -- Was a row written here, since rows were copied here? Those that were copied were all written by one transaction, the
@@ -31,13 +55,22 @@ $$;
 -- was copied.
 CREATE FUNCTION {schema}.written_since(boundary xid8, xid xid8, written bigint, present xid8)
 RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-  SELECT boundary IS NOT NULL AND xid >= boundary AND xid <= {schema}.full_xid(written, present)
+  SELECT boundary IS NOT NULL AND xid OPERATOR(pg_catalog.>=) boundary
+     AND xid OPERATOR(pg_catalog.<=) {schema}.full_xid(written, present)
+$$;
+
+-- Begins another history, in which everything is that readers had got in the ones before; returns its id.
+CREATE FUNCTION {schema}.begin_history() RETURNS text LANGUAGE sql SET search_path = pg_catalog, pg_temp AS $$
+  INSERT INTO {schema}.history (followed)
+  SELECT coalesce((SELECT h.followed FROM {schema}.history h ORDER BY h.followed DESC LIMIT 1), '3') RETURNING id
 $$;
 
 -- A standby took over, and whoever asks has said that this is expected.
 CREATE FUNCTION {schema}.note_timeline() RETURNS void LANGUAGE sql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
-  UPDATE {schema}.identity i SET timeline = h.timeline, born = pg_current_xact_id() FROM {schema}.here() h
+  UPDATE {schema}.identity i
+  SET timeline = h.timeline, born = pg_current_xact_id(), history = {schema}.begin_history()
+  FROM {schema}.here() h
   WHERE i.system_identifier = h.system_identifier AND i.database = h.database AND i.timeline <> h.timeline
 $$;
 
@@ -506,9 +539,8 @@ BEGIN
                  FROM pg_temp.waybill_anchor a WHERE a.shard = p.shard) n ON true
       GROUP BY e.next) s
     WHERE p.cursor IS NOT NULL;
-    INSERT INTO {schema}.cleaned AS c (xid, seq, at)
-    VALUES (pg_current_xact_id(), coalesce((SELECT max(e.seq) FROM {schema}.event e), 0), clock_timestamp())
-    ON CONFLICT (one) DO UPDATE SET xid = excluded.xid, seq = excluded.seq, at = excluded.at;
+    DELETE FROM {schema}.cleaned;
+    DELETE FROM {schema}.history;  -- No place of old means anything any more.
     PERFORM {schema}.renumber_streams(boundary);
   END IF;
   PERFORM setval('{schema}.event_seq_seq', m.seq)
@@ -524,7 +556,7 @@ BEGIN
   SELECT h.* INTO here FROM {schema}.here() h;
   UPDATE {schema}.identity i
   SET system_identifier = here.system_identifier, database = here.database, timeline = here.timeline, log = here.log,
-      born = pg_current_xact_id();
+      born = pg_current_xact_id(), history = {schema}.begin_history();
   INSERT INTO {schema}.operation (id, kind, by, login, destination, details, events)
   VALUES (coalesce(anchor.operation, {schema}.new_id()), 'anchor', coalesce(anchor.by, session_user), session_user, '',
           jsonb_build_object('difference', difference, 'renumbered', renumber), anchor.events)

@@ -8,7 +8,7 @@
 -- that was open at one of them. A function, since it brings the settings under which it finds them by their index
 -- whatever the statistics say: planned as part of a query it read the whole log.
 CREATE FUNCTION {schema}.unsettled() RETURNS SETOF {schema}.event LANGUAGE sql STABLE ROWS 1000
-SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
+SET search_path = pg_catalog, pg_temp SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET enable_hashjoin = off
 SET enable_mergejoin = off SET jit = off AS $$
   WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p),
   base AS MATERIALIZED (
@@ -120,7 +120,7 @@ SELECT s.id, s.aggregate_id AS memo_id, coalesce(s.type, s.topic) AS event_type,
 FROM {schema}.standing s;
 
 -- Says what to do instead. Before the statement, so that it says so also where nothing would match, and at once.
-CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql AS $$
+CREATE FUNCTION {schema}.refuse() RETURNS trigger LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
   RAISE feature_not_supported USING
     MESSAGE = format('%s.%s shows the log and cannot be written to', TG_TABLE_SCHEMA, TG_TABLE_NAME),

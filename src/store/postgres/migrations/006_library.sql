@@ -113,7 +113,8 @@ CROSS JOIN LATERAL (
 -- --- After a restore: see anchor()
 
 -- Are there numbers that this server has yet to give out?
-CREATE FUNCTION {schema}.streams_ahead(boundary xid8, present xid8) RETURNS boolean LANGUAGE sql STABLE AS $$
+CREATE FUNCTION {schema}.streams_ahead(boundary xid8, present xid8) RETURNS boolean LANGUAGE sql STABLE
+SET search_path = pg_catalog, pg_temp AS $$
   SELECT EXISTS (SELECT FROM {schema}.projection p
                  WHERE pg_snapshot_xmax(coalesce(p.walking, p.settled)) > coalesce(boundary, present))
       OR EXISTS (SELECT FROM (
