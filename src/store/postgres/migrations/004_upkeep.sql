@@ -22,24 +22,26 @@ UPDATE {schema}.identity i SET timeline = h.timeline, log = h.log, born = pg_cur
 WHERE i.system_identifier = h.system_identifier AND i.database = h.database;
 
 -- Which run of which server this is, as one text. Another cluster, database or timeline has another; so has the same
--- server after a restart, since after a crash it hands out transaction numbers again.
-CREATE FUNCTION {schema}.server() RETURNS text LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
-  SELECT concat_ws('/', h.system_identifier, h.database, h.timeline, h.log,
-                   (date_part('epoch', pg_postmaster_start_time()) * 1000000)::bigint)
-  FROM {schema}.here() h
+-- server after a restart, since after a crash it hands out transaction numbers again. By the moment at which the server was
+-- started, which no two have in common, and not by the cluster's identifier: that takes a file to be read each time. Every
+-- claim asks, hence the names in full and no search_path to be set.
+CREATE FUNCTION {schema}.server() RETURNS text LANGUAGE sql STABLE AS $$
+  SELECT pg_catalog.concat_ws('/', pg_catalog.date_part('epoch', pg_catalog.pg_postmaster_start_time())::text,
+    CASE WHEN NOT pg_catalog.pg_is_in_recovery()
+         THEN pg_catalog.left(pg_catalog.pg_walfile_name(pg_catalog.pg_current_wal_lsn()), 8) END,
+    (SELECT d.oid::text FROM pg_catalog.pg_database d
+     WHERE d.datname OPERATOR(pg_catalog.=) pg_catalog.current_database()),
+    '{schema}.event'::regclass::oid::text)
 $$;
 
 -- The beginning of every transaction that uses what another transaction has read: behind a pooler the server may have
 -- changed between them.
-CREATE FUNCTION {schema}.expect_server(expected text) RETURNS void LANGUAGE plpgsql STABLE
-SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  found text := {schema}.server();
+CREATE FUNCTION {schema}.expect_server(expected text) RETURNS void LANGUAGE plpgsql STABLE AS $$
 BEGIN
-  IF found IS DISTINCT FROM expected THEN
-    RAISE connection_exception USING MESSAGE = format(
+  IF {schema}.server() OPERATOR(pg_catalog.<>) expected THEN
+    RAISE connection_exception USING MESSAGE = pg_catalog.format(
       'the connection leads to another server, or the server was restarted (now %s, before %s): what was read before '
-      'may mean something else here', found, expected);
+      'may mean something else here', {schema}.server(), expected);
   END IF;
 END $$;
 
