@@ -126,6 +126,7 @@ struct Incoming {
   std::string body{};
   std::string address{};
   std::int64_t deliveries = 1;
+  std::string unreadable{};  // Why the source could not take it in; empty if it could.
 };
 
 // Where messages come from. One thread uses it; wake() is for any.

@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -42,7 +43,10 @@ struct NatsSourceOptions {
   // The consumer is made if it is not there. If it is, its subjects and max_deliver must be as these say, and with a
   // prefetch of 1 its max_ack_pending 1; its ack_wait is heeded as it is.
   bool create = true;
-  std::uint16_t prefetch = 1;                  // Most that are handed out and not acknowledged (max_ack_pending).
+  std::uint16_t prefetch = 1;  // Most that are handed out and not acknowledged (max_ack_pending).
+  // A larger message, headers included, is not taken in: it is given up, as one that cannot be read. 1 KiB to 64 MiB.
+  // Memory: at most twice `prefetch` of them.
+  std::size_t message_bytes_max = std::size_t{16} << 20;
   std::chrono::milliseconds ack_wait{30'000};  // After so long without a sign of us a message is handed out again.
   std::int64_t max_deliver = -1;               // How often at most; -1: any number. What is over is left in the stream.
   // What is rejected (terminated) is kept elsewhere, or not needed. A stream with limits keeps it anyway, and this need

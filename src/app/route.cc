@@ -112,7 +112,9 @@ std::string route_text(const Route& route, bool all_of_body) {
   if (!route.preview) return fmt::format("{}: {}\n", name, paint(Colour::green, "yes"));
   if (!route.preview->refusal.empty())
     return fmt::format("{}: {}: {}\n", name, paint(Colour::red, "rejected"), harmless(route.preview->refusal));
+  const std::string& about = route.preview->note;
   return fmt::format("{}: {}: {}\n", name, paint(Colour::green, "yes"), harmless(route.preview->address)) +
+         (about.empty() ? "" : fmt::format("  {:<16}{}\n", "note", about)) +
          message_text(route.preview->message, all_of_body);
 }
 
@@ -152,6 +154,7 @@ void write_route(JsonWriter& json, const Route& route, bool with_body) {
   write_text(json, "rejected", route.preview ? route.preview->refusal : "");
   const bool good = route.preview && route.good();
   write_text(json, "address", good ? route.preview->address : "");
+  write_text(json, "note", good ? route.preview->note : "");
   json.name("message");
   if (good) {
     write_message(json, route.preview->message, with_body);

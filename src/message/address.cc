@@ -36,7 +36,8 @@ std::string refusal(std::string_view text, const AddressRules& rules) {
 
 }  // namespace
 
-Address::Address(std::string_view pattern, const AddressRules& rules) : template_(pattern), rules_(&rules) {
+Address::Address(std::string_view pattern, const AddressRules& rules)
+    : pattern_(pattern), template_(pattern), rules_(&rules), takes_own_keys_(!template_.names_tenant()) {
   const std::string& literals = template_.literals();
   std::string wrong;
   if (!template_.has_fields()) {
@@ -49,9 +50,17 @@ Address::Address(std::string_view pattern, const AddressRules& rules) : template
 }
 
 std::string Address::resolve(std::string& out, const EventView& event) const {
-  if (event.routing_key.empty()) return resolve_by_template(out, event);
+  if (event.routing_key.empty() || !takes_own_keys_) return resolve_by_template(out, event);
   out = event.routing_key;
-  return refusal(out, *rules_);
+  if (std::string wrong = refusal(out, *rules_); !wrong.empty()) return wrong;
+  if (pattern_.empty() || template_.fits(out, event, rules_->escaping)) return {};
+  return fmt::format("its own routing_key does not fit the destination's template '{}' for the {}", pattern_,
+                     rules_->name);
+}
+
+std::string Address::note(const EventView& event) const {
+  if (event.routing_key.empty() || takes_own_keys_) return {};
+  return "the event's own routing_key does not count here (own_routing_key = false)";
 }
 
 std::string Address::resolve_by_template(std::string& out, const EventView& event) const {

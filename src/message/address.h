@@ -28,11 +28,18 @@ inline constexpr AddressRules subject{
 
 }  // namespace addresses
 
-// Where events go: by a template, unless they say it themselves.
+// Where events go: by a template. An event's own routing key counts instead of it where own keys are taken, and must
+// fit the template (Template::fits), unless that is empty. By default they are taken, unless the template names the
+// tenant: then whoever may enqueue would decide whose queue an event reaches.
 class Address {
  public:
   // Throws Error(fix_config) if no event could ever be sent there. `rules` must outlive it.
   Address(std::string_view pattern, const AddressRules& rules);
+
+  bool takes_own_keys() const { return takes_own_keys_; }
+  void take_own_keys(bool on) { takes_own_keys_ = on; }
+  // For people, about this event: that its own key does not count. Empty: nothing.
+  std::string note(const EventView& event) const;
 
   // Puts the event's address into `out`. Returns why it has none; empty if it has.
   std::string resolve(std::string& out, const EventView& event) const;
@@ -40,8 +47,10 @@ class Address {
   std::string resolve_by_template(std::string& out, const EventView& event) const;
 
  private:
+  std::string pattern_;
   Template template_;
   const AddressRules* rules_;
+  bool takes_own_keys_;
 };
 
 }  // namespace waybill

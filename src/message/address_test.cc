@@ -50,6 +50,58 @@ TEST(Address, IsTheEventsOwnIfItHasOne) {
   EXPECT_EQ(exchange, "north");
 }
 
+TEST(Address, AnOwnKeyMustFitTheTemplate) {
+  const auto own = [](std::string_view pattern, std::string_view key) {
+    const EventView event{.tenant = "north", .topic = "t", .type = "t", .routing_key = key};
+    Address address(pattern, addresses::routing_key);
+    address.take_own_keys(true);
+    std::string out;
+    const std::string refused = address.resolve(out, event);
+    return refused.empty() ? out : refused;
+  };
+  const auto refused = [&](std::string_view pattern, std::string_view key) {
+    return own(pattern, key).find("does not fit the destination's template") != std::string::npos;
+  };
+  EXPECT_EQ(own("{topic}", "any.thing"), "any.thing");
+  EXPECT_EQ(own("", "any.thing"), "any.thing");
+  EXPECT_EQ(own("clinic.{type}", "clinic.a.b"), "clinic.a.b");
+  EXPECT_TRUE(refused("clinic.{type}", "billing.a"));
+  EXPECT_TRUE(refused("clinic.{type}", "clinic."));
+  EXPECT_TRUE(refused("clinic", "clinics"));
+  EXPECT_EQ(own("{aggregate_type}.{type}", "a.b.c"), "a.b.c");
+  EXPECT_TRUE(refused("{aggregate_type}.x", "a.b.x")) << "a word has no dots";
+  EXPECT_EQ(own("{aggregate_type|topic}.x", "a.b.x"), "a.b.x");
+  EXPECT_EQ(own("{tenant}.{topic}", "north.other"), "north.other");
+  EXPECT_TRUE(refused("{tenant}.{topic}", "south.other"));
+  EXPECT_TRUE(refused("x.{topic}.{tenant}.y", "x.a.north.b.south.y"));
+  EXPECT_EQ(own("x.{topic}.{tenant}.y", "x.a.south.north.y"), "x.a.south.north.y");
+}
+
+TEST(Address, WhereTheTemplateNamesTheTenantOwnKeysDoNotCount) {
+  const EventView event{.tenant = "north", .topic = "orders", .type = "paid", .routing_key = "south.orders"};
+  EXPECT_EQ(where("{tenant}.{topic}", addresses::subject, event), "north.orders");
+  EXPECT_EQ(where("{topic|tenant}", addresses::routing_key, event), "orders");
+  EXPECT_EQ(where("{topic}", addresses::routing_key, event), "south.orders");
+  EXPECT_NE(Address("{tenant}.{topic}", addresses::subject).note(event), "");
+  EXPECT_EQ(Address("{topic}", addresses::subject).note(event), "");
+}
+
+// Whatever an event says, it stays within its tenant.
+RC_GTEST_PROP(AddressProperty, AnOwnKeyStaysWithItsTenant, ()) {
+  const auto word =
+      rc::gen::resize(12, rc::gen::nonEmpty(rc::gen::container<std::string>(rc::gen::element('a', 'b', '.', '%'))));
+  const std::string tenant = *word;
+  const std::string key = "e." + *word + "." + *word;
+  const EventView event{.tenant = tenant, .topic = "t", .type = "t", .routing_key = key};
+  Address address("e.{tenant}.{topic}", addresses::routing_key);
+  address.take_own_keys(true);
+  std::string out;
+  std::string meant;
+  if (!address.resolve(out, event).empty()) return;
+  RC_ASSERT(address.resolve_by_template(meant, event).empty());
+  RC_ASSERT(out.starts_with(meant.substr(0, meant.size() - 1)));
+}
+
 TEST(Address, Security28_RefusesWhatTheBrokerWouldNotTake) {
   const auto own = [](std::string_view key) { return EventView{.topic = "t", .type = "t", .routing_key = key}; };
   const std::string long_key(256, 'k');

@@ -48,12 +48,9 @@ std::string name_problem(std::string_view name, const Binding& binding, std::str
   return {};
 }
 
-std::string value_problem(std::string_view name, std::string_view value, const Binding& binding) {
-  if (const auto problem = text_problem(value); !problem.empty()) return fmt::format("header '{}' {}", name, problem);
-  if (binding.lines && !is_line_value(value))
-    return fmt::format("header '{}': a value in {} is ASCII, and has no space at its ends; encode it", name,
-                       binding.name);
-  return {};
+std::string value_problem(std::string_view name, std::string_view value) {
+  const auto problem = text_problem(value);
+  return problem.empty() ? std::string() : fmt::format("header '{}' {}", name, problem);
 }
 
 // Walks a JSON object whose values are texts.
@@ -112,10 +109,49 @@ std::string append_own_headers(HeaderList& out, std::string_view headers_json, c
     const auto name = members.name();
     if (auto problem = name_problem(name, binding, envelope_prefix); !problem.empty()) return problem;
     if (is_there(out, name, binding)) return fmt::format("header '{}' is there twice", name);
-    if (auto problem = value_problem(name, members.value(), binding); !problem.empty()) return problem;
+    if (auto problem = value_problem(name, members.value()); !problem.empty()) return problem;
     out.add(name, members.value());
   }
   return members.whole() ? std::string() : "its headers are not a JSON object of texts";
+}
+
+void encode_lines(HeaderList& headers, const Binding& binding) {
+  if (!binding.lines) return;
+  std::size_t first = 0;
+  while (first < headers.size() && is_line_value(headers[first].value)) ++first;
+  if (first == headers.size()) return;  // Nearly always.
+  HeaderList encoded;
+  std::string names;
+  std::string value;
+  for (std::size_t i = 0; i < headers.size(); ++i) {
+    const auto header = headers[i];
+    if (is_line_value(header.value)) {
+      encoded.add(header.name, header.value);
+      continue;
+    }
+    value.clear();
+    append_percent_encoded(value, header.value);
+    encoded.add(header.name, value);
+    names.append(names.empty() ? "" : ", ").append(header.name);
+  }
+  encoded.add(encoded_header, names);
+  headers = std::move(encoded);
+}
+
+void decode_lines(std::vector<Header>& headers) {
+  const auto is_list = [](const Header& header) { return same_letters(header.name, encoded_header); };
+  const auto list = std::find_if(headers.begin(), headers.end(), is_list);
+  if (list == headers.end()) return;
+  const std::string names = std::exchange(list->value, {});
+  std::erase_if(headers, is_list);
+  for (std::string_view rest = names; !rest.empty();) {
+    const auto name = rest.substr(0, rest.find(','));
+    for (Header& header : headers)
+      if (same_letters(header.name, name))
+        if (auto value = percent_decoded(header.value)) header.value = std::move(*value);
+    rest.remove_prefix(std::min(name.size() + 1, rest.size()));
+    rest.remove_prefix(std::min(rest.find_first_not_of(' '), rest.size()));
+  }
 }
 
 std::string size_problem(const HeaderList& headers, const Binding& binding) {

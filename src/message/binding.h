@@ -5,6 +5,9 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
+
+#include "waybill/event.h"
 
 #include "message/message.h"
 
@@ -42,7 +45,7 @@ inline constexpr Binding amqp_underscore{.name = "AMQP 0-9-1",
 
 // JetStream obeys what begins with "Nats-": one such header empties a stream. It takes 64 KiB of headers; the rest is
 // for the sink's own.
-inline constexpr std::array<std::string_view, 2> nats_reserved{"nats-*", "content-type"};
+inline constexpr std::array<std::string_view, 3> nats_reserved{"nats-*", "content-type", "waybill-encoded"};
 inline constexpr Binding nats{.name = "NATS",
                               .attribute_prefix = "ce-",
                               .lines = true,
@@ -53,10 +56,10 @@ inline constexpr Binding nats{.name = "NATS",
                               .reserved = nats_reserved};
 
 // What frames a request, or says who sends it. Servers take 16 KiB of headers, many only 8.
-inline constexpr std::array<std::string_view, 13> http_reserved{
+inline constexpr std::array<std::string_view, 14> http_reserved{
     "authorization", "connection", "content-encoding", "content-length",    "content-type",
     "expect",        "host",       "keep-alive",       "transfer-encoding", "te",
-    "trailer",       "upgrade",    "webhook-*"};
+    "trailer",       "upgrade",    "webhook-*",        "waybill-encoded"};
 inline constexpr Binding http{.name = "HTTP",
                               .attribute_prefix = "ce-",
                               .lines = true,
@@ -66,10 +69,20 @@ inline constexpr Binding http{.name = "HTTP",
 
 }  // namespace bindings
 
-// Appends the event's own headers (a JSON object) to `out`, each as it is. Returns why the protocol cannot carry one of
-// them; empty if it can. `envelope_prefix`: how the names that the envelope itself adds begin.
+// Appends the event's own headers (a JSON object) to `out`, each as it is; see encode_lines(). Returns why the protocol
+// cannot carry one of them; empty if it can. `envelope_prefix`: how the names that the envelope itself adds begin.
 std::string append_own_headers(HeaderList& out, std::string_view headers_json, const Binding& binding,
                                std::string_view envelope_prefix);
+
+// The header that lists those whose values are percent-encoded.
+inline constexpr std::string_view encoded_header = "waybill-encoded";
+
+// Where headers are lines: percent-encodes, as CloudEvents does, the values that are no line of ASCII text, and adds a
+// header with their names. All others stay as they are.
+void encode_lines(HeaderList& headers, const Binding& binding);
+
+// Undoes that with headers as they came; `encoded_header` goes.
+void decode_lines(std::vector<Header>& headers);
 
 // Why all of the headers are too large; empty if they are not.
 std::string size_problem(const HeaderList& headers, const Binding& binding);

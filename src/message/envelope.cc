@@ -40,15 +40,9 @@ void set_properties(Message& message, const EventView& event) {
   if (correlation.size() <= property_bytes_max) message.correlation_id = correlation;
 }
 
-// Of a line that an event's field is part of.
-std::string line_problem(std::string_view field, std::string_view value, const Binding& binding) {
-  if (!binding.lines || is_line_value(value)) return {};
-  return fmt::format("its {} cannot be a header in {}: it must be ASCII without a space at its ends", field,
-                     binding.name);
-}
-
-std::string set_content_type(Message& message, std::string_view type, std::string_view header, const Binding& binding) {
-  if (auto problem = line_problem("content_type", type, binding); !problem.empty()) return problem;
+// A content type is ASCII in every protocol, and what one broker cannot carry the others do not get either.
+std::string set_content_type(Message& message, std::string_view type, std::string_view header) {
+  if (!is_line_value(type)) return "its content_type must be ASCII without a space at its ends";
   message.content_type = type;
   if (!header.empty()) message.headers.add(header, type);
   return {};
@@ -61,32 +55,31 @@ Dress binary(std::string source, const Binding& binding) {
   return [source = std::move(source), &binding](const EventView& event, Message& message) {
     message.body = event.payload;
     append_cloudevents_headers(message, event, source, binding);
-    return set_content_type(message, event.content_type, binding.data_type, binding);
+    return set_content_type(message, event.content_type, binding.data_type);
   };
 }
 
 Dress structured(std::string source, const Binding& binding) {
   return [source = std::move(source), &binding](const EventView& event, Message& message) {
     append_cloudevents_json(message, event, source);
-    return set_content_type(message, "application/cloudevents+json", binding.content_type, binding);
+    return set_content_type(message, "application/cloudevents+json", binding.content_type);
   };
 }
 
 Dress waybill_json(const Binding& binding) {
   return [&binding](const EventView& event, Message& message) {
     append_waybill_json(message, event);
-    return set_content_type(message, "application/json", binding.content_type, binding);
+    return set_content_type(message, "application/json", binding.content_type);
   };
 }
 
 Dress raw(const Binding& binding) {
   return [&binding](const EventView& event, Message& message) {
     message.body = event.payload;
-    if (auto problem = line_problem("schema_id", event.schema_id, binding); !problem.empty()) return problem;
     if (!event.schema_id.empty()) message.headers.add(own_prefix, "schema-id", event.schema_id);
     if (event.schema_version)
       message.headers.add(own_prefix, "schema-version", fmt::format_int(*event.schema_version).c_str());
-    return set_content_type(message, event.content_type, binding.content_type, binding);
+    return set_content_type(message, event.content_type, binding.content_type);
   };
 }
 
@@ -94,7 +87,7 @@ Dress masstransit(std::vector<Template> types, const Binding& binding) {
   WAYBILL_ASSERT(!types.empty());
   return [types = std::move(types), &binding](const EventView& event, Message& message) {
     if (auto problem = append_masstransit_json(message, event, types); !problem.empty()) return problem;
-    return set_content_type(message, "application/vnd.masstransit+json", binding.content_type, binding);
+    return set_content_type(message, "application/vnd.masstransit+json", binding.content_type);
   };
 }
 
@@ -126,6 +119,7 @@ Encoder encoder(EnvelopeOptions options, const Binding& binding) {
     if (!problem.empty()) return problem;
     set_properties(message, event);
     problem = dress(event, message);
+    encode_lines(message.headers, binding);
     return problem.empty() ? size_problem(message.headers, binding) : problem;
   };
 }

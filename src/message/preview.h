@@ -13,6 +13,7 @@ namespace waybill {
 struct Preview {
   std::string address{};
   Message message{};
+  std::string note{};     // What a person may wonder about; empty: nothing.
   std::string refusal{};  // Why it would be rejected; empty if it would not. Then the rest is as far as it got.
 };
 

@@ -60,6 +60,12 @@ const Binding& read_amqp_binding(Section& section) {
                          "How headers with attributes of CloudEvents begin; without a colon for JMS");
 }
 
+void read_own_routing_key(Section& section, Address& address) {
+  address.take_own_keys(section.boolean("own_routing_key", address.takes_own_keys(),
+                                        "An event's own routing_key counts if it fits the template; off by default "
+                                        "where the template names the tenant"));
+}
+
 Address read_address(Section& section, std::string_view key, std::string_view fallback, const AddressRules& rules,
                      std::string_view about) {
   try {

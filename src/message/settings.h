@@ -17,6 +17,9 @@ Encoder read_encoder(config::Section& section, const Binding& binding);
 // `attribute_names`: how attributes of CloudEvents are called in AMQP 0-9-1.
 const Binding& read_amqp_binding(config::Section& section);
 
+// `own_routing_key`: whether an event's own routing key counts for `address`.
+void read_own_routing_key(config::Section& section, Address& address);
+
 // A template under `key`.
 Address read_address(config::Section& section, std::string_view key, std::string_view fallback,
                      const AddressRules& rules, std::string_view about);

@@ -58,6 +58,33 @@ std::string clr_name(std::string_view text) {
   return out;
 }
 
+bool has_tenant(const std::vector<std::size_t>& candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [](std::size_t i) { return fields[i].name == "tenant"; });
+}
+
+bool has_path(const std::vector<std::size_t>& candidates) {
+  return std::any_of(candidates.begin(), candidates.end(), [](std::size_t i) { return fields[i].path; });
+}
+
+std::vector<bool> cuts_after_text(std::string_view text, const std::vector<bool>& cuts, std::string_view exact) {
+  std::vector<bool> after(cuts.size());
+  for (std::size_t i = 0; i + exact.size() < cuts.size(); ++i)
+    after[i + exact.size()] = cuts[i] && text.substr(i, exact.size()) == exact;
+  return after;
+}
+
+// A field is at least one character; dots part words.
+std::vector<bool> cuts_after_field(std::string_view text, const std::vector<bool>& cuts, bool path) {
+  std::vector<bool> after(cuts.size());
+  bool within = false;
+  for (std::size_t i = 0; i < cuts.size(); ++i) {
+    after[i] = within;
+    within = within || cuts[i];
+    if (i < text.size() && text[i] == '.' && !path) within = false;
+  }
+  return after;
+}
+
 }  // namespace
 
 class Template::Parser {
@@ -146,24 +173,50 @@ std::string_view Template::value_of(const Part& part, const EventView& event, st
   return {};
 }
 
-std::string_view Template::append_to(std::string& out, const EventView& event, const Escaping& escaping) const {
+// Returns the field that is missing; empty if none is.
+std::string_view Template::append_value(std::string& out, const Part& part, const EventView& event,
+                                        const Escaping& escaping) {
   std::string scratch;
+  std::size_t field = 0;
+  std::string_view value = value_of(part, event, scratch, field);
+  if (part.form == Form::pascal) value = scratch = pascal_case(value);
+  if (part.form == Form::clr) value = scratch = clr_name(value);
+  if (value.empty()) return fields[part.fields.front()].name;
+  const std::string_view reserved = fields[field].path ? escaping.in_path : escaping.in_word;
+  if (value.find_first_of(reserved) == std::string_view::npos) {
+    out += value;
+  } else {
+    append_escaped(out, value, reserved);
+  }
+  return {};
+}
+
+std::string_view Template::append_to(std::string& out, const EventView& event, const Escaping& escaping) const {
   for (const auto& part : parts_) {
     out += part.literal;
     if (part.fields.empty()) continue;
-    std::size_t field = 0;
-    std::string_view value = value_of(part, event, scratch, field);
-    if (part.form == Form::pascal) value = scratch = pascal_case(value);
-    if (part.form == Form::clr) value = scratch = clr_name(value);
-    if (value.empty()) return fields[part.fields.front()].name;
-    const std::string_view reserved = fields[field].path ? escaping.in_path : escaping.in_word;
-    if (value.find_first_of(reserved) == std::string_view::npos) {
-      out += value;
-    } else {
-      append_escaped(out, value, reserved);
-    }
+    if (const auto missing = append_value(out, part, event, escaping); !missing.empty()) return missing;
   }
   return {};
+}
+
+bool Template::names_tenant() const {
+  return std::any_of(parts_.begin(), parts_.end(), [](const Part& part) { return has_tenant(part.fields); });
+}
+
+// Part by part: where may the text be cut after it?
+bool Template::fits(std::string_view text, const EventView& event, const Escaping& escaping) const {
+  std::vector<bool> cuts(text.size() + 1);
+  cuts[0] = true;
+  std::string exact;
+  for (const auto& part : parts_) {
+    exact = part.literal;
+    const bool tenant = has_tenant(part.fields);
+    if (tenant && !append_value(exact, part, event, escaping).empty()) return false;
+    cuts = cuts_after_text(text, cuts, exact);
+    if (!part.fields.empty() && !tenant) cuts = cuts_after_field(text, cuts, has_path(part.fields));
+  }
+  return cuts.back();
 }
 
 }  // namespace waybill

@@ -31,6 +31,11 @@ class Template {
   // Appends the text for this event. Returns the field that it needs and the event has not; empty if it has all.
   std::string_view append_to(std::string& out, const EventView& event, const Escaping& escaping) const;
 
+  // Could `text` be an address of this template for that event? Everything between the fields, and the tenant, is as
+  // the template has it; any other field may be anything of its shape: a path, or one word without dots.
+  bool fits(std::string_view text, const EventView& event, const Escaping& escaping) const;
+  bool names_tenant() const;
+
   // All that stands between the fields, in order.
   const std::string& literals() const { return literals_; }
   bool has_fields() const { return has_fields_; }
@@ -43,6 +48,8 @@ class Template {
     Form form = Form::plain;
   };
   class Parser;
+  static std::string_view append_value(std::string& out, const Part& part, const EventView& event,
+                                       const Escaping& escaping);
   static std::string_view value_of(const Part& part, const EventView& event, std::string& scratch, std::size_t& field);
 
   std::vector<Part> parts_;

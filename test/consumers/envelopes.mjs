@@ -11,9 +11,19 @@ const RFC3339 = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z$/;
 
 export function read(envelope, message) {
   assert.match(message.id, UUID, "the message's id");
+  message = {...message, headers: decoded(message.headers)};
   const event = readers[envelope](message);
   assert.equal(event.id, message.id, "the envelope's id is the message's");
   return event;
+}
+
+// NATS's headers are lines of ASCII: those that are listed here are percent-encoded.
+function decoded({"waybill-encoded": names, ...headers}) {
+  for (const name of names?.split(", ") ?? []) {
+    assert.match(headers[name], /^[!-~]*$/, `${name} is a line of ASCII without spaces`);
+    headers[name] = decodeURIComponent(headers[name]);
+  }
+  return headers;
 }
 
 const readers = {

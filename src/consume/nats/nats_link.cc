@@ -10,6 +10,7 @@
 #include "base/json_text.h"
 #include "broker/nats/jetstream.h"
 #include "consume/nats/place.h"
+#include "message/binding.h"
 #include "message/text.h"
 
 namespace waybill::nats {
@@ -21,6 +22,9 @@ constexpr auto ask_for = 10s;         // So long the server remembers what was a
 constexpr auto ask_grace = 2s;        // After so much longer it has not told us that it does no more.
 constexpr auto ask_again_in = 300ms;  // After something went wrong with it.
 constexpr int progress_per_wait = 3;
+constexpr auto ack_wait_least = 100ms;  // Whatever the server says: signs of life must not take all our time.
+// What was asked for may still come when the server has been asked again.
+constexpr std::size_t open_per_prefetch = 2;
 constexpr std::size_t uuid_bytes = 36;
 constexpr std::size_t reason_bytes_max = 200;
 
@@ -34,12 +38,19 @@ std::string event_id_in(const std::string& message_id) {
   return message_id;
 }
 
-Incoming read_message(const Frame& frame, const Place& place) {
-  Incoming incoming{.timestamp = place.stored,
-                    .headers = read_headers(frame.headers),
-                    .body = std::string(frame.data),
-                    .address = std::string(frame.subject),
-                    .deliveries = place.deliveries};
+Incoming read_message(const Frame& frame, const Place& place, std::size_t bytes_max) {
+  Incoming incoming{.timestamp = place.stored, .address = std::string(frame.subject), .deliveries = place.deliveries};
+  const std::size_t bytes = frame.headers.size() + frame.data.size();
+  if (bytes > bytes_max) {
+    incoming.unreadable = fmt::format(
+        "the message cannot be read: it has {} bytes, and at most {} are taken in "
+        "(message_bytes_max)",
+        bytes, bytes_max);
+    return incoming;
+  }
+  incoming.headers = read_headers(frame.headers);
+  decode_lines(incoming.headers);
+  incoming.body = frame.data;
   for (const Header& header : incoming.headers) {
     if (same_letters(header.name, "Nats-Msg-Id")) incoming.id = event_id_in(header.value);
     if (same_letters(header.name, "content-type")) incoming.content_type = header.value;
@@ -57,7 +68,8 @@ NatsLink::NatsLink(const NatsSourceOptions& options, const NatsServers& servers,
       inbox_(connection_.subscribe("pull", [this](const Frame& frame) { hear(frame); })),
       ask_subject_(
           api_subject(options.domain, fmt::format("CONSUMER.MSG.NEXT.{}.{}", options.stream, options.durable))) {
-  ack_wait_ = find_or_create(connection_, options, may_create, deadline).ack_wait;
+  ack_wait_ = std::max<std::chrono::nanoseconds>(find_or_create(connection_, options, may_create, deadline).ack_wait,
+                                                 ack_wait_least);
   keeps_rejected_ = options.reject || keeps_terminated(connection_, options, deadline);
   connection_.take_violations();  // Whoever may not look at the stream does without.
 }
@@ -70,7 +82,10 @@ void NatsLink::hear(const Frame& frame) {
   if (!place && frame.status != 0) return hear_status(frame);
   if (!place || !come_) return;
   if (asked_for_ > 0) --asked_for_;
-  Incoming incoming = read_message(frame, *place);
+  if (open_.size() >= open_per_prefetch * options_.prefetch)
+    throw Error(Remedy::retry,
+                fmt::format("it hands out more messages than were asked for (prefetch: {})", options_.prefetch));
+  Incoming incoming = read_message(frame, *place, options_.message_bytes_max);
   incoming.ticket = ++last_number_;
   open_[last_number_] = frame.reply_to;
   come_->push_back(std::move(incoming));

@@ -39,6 +39,8 @@ void check(const NatsSourceOptions& options) {
           "inbox_prefix must be words parted by dots");
   require(std::all_of(options.subjects.begin(), options.subjects.end(), is_subject), "one of subjects is none");
   require(options.prefetch >= 1 && options.prefetch <= 10'000, "prefetch must be 1 to 10,000");
+  require(options.message_bytes_max >= (std::size_t{1} << 10) && options.message_bytes_max <= (std::size_t{64} << 20),
+          "message_bytes_max must be 1 KiB to 64 MiB");
   require(options.ack_wait >= 1s, "ack_wait must be 1 s or more");
   require(options.max_deliver == -1 || options.max_deliver > 0, "max_deliver must be -1 or more than 0");
   require(options.connect_timeout > 0ms && options.heartbeat > 0ms && options.reconnect_max > 0ms,

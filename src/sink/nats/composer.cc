@@ -26,6 +26,7 @@ std::string Composer::compose(const EventView& event, std::string& subject, Mess
 Preview Composer::preview(const EventView& event) const {
   Preview preview;
   preview.refusal = compose(event, preview.address, preview.message);
+  preview.note = subject_.note(event);
   return preview;
 }
 

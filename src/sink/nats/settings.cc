@@ -110,10 +110,12 @@ NatsStream read_stream(Section& section, std::chrono::milliseconds retry_gap) {
 
 Address read_subject(Section& section, std::string& pattern) {
   constexpr std::string_view fallback = "{topic}";
-  const std::string text = section.text("subject", fallback, "Where an event without a routing_key goes: a template");
+  const std::string text =
+      section.text("subject", fallback, "Subject, a template; an event's own routing_key counts if it fits");
   try {
     Address address(text, addresses::subject);
     pattern = subject_pattern(text);
+    read_own_routing_key(section, address);
     return address;
   } catch (const Error& error) {
     section.refuse("subject", error.what());

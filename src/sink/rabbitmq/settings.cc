@@ -73,7 +73,8 @@ void read_addresses(Section& section, RabbitmqOptions& options) {
   if (!section.has("exchange"))
     section.refuse("exchange", R"(is missing; name it, as in exchange = "clinic", or write "" for the default one)");
   options.routing_key.emplace(read_address(section, "routing_key", "{topic}", addresses::routing_key,
-                                           "Routing key, a template; an event's own wins"));
+                                           "Routing key, a template; an event's own counts if it fits"));
+  read_own_routing_key(section, *options.routing_key);
   // An exchange that needs nothing of an event is the same for all.
   options.exchange_is_fixed = options.exchange->resolve_by_template(options.fixed_exchange, EventView{}).empty();
 }
@@ -145,6 +146,7 @@ PreviewEvent preview_of(const std::shared_ptr<const RabbitmqOptions>& options) {
     preview.refusal = dresser.dress(event);
     preview.address = fmt::format("exchange '{}', routing key '{}'", dresser.exchange(), dresser.routing_key());
     preview.message = dresser.message();
+    preview.note = options->routing_key->note(event);
     return preview;
   };
 }
