@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -44,6 +45,9 @@ struct RabbitmqSourceOptions {
   std::string queue{};
   std::string name{};           // What the broker's people see; empty: the queue's.
   std::uint16_t prefetch = 20;  // Most messages that are here and not acknowledged. 1 to 10,000.
+  // A larger body is not taken in: the message is given up, as one that cannot be read. 1 KiB to 512 MiB. Memory: at
+  // most `prefetch` of them.
+  std::size_t message_bytes_max = std::size_t{16} << 20;
   // The queue has a dead letter exchange: what is rejected goes there. The protocol does not tell, and without one the
   // broker throws it away. So without this nothing is rejected. A declared queue always has one.
   bool dead_letters = false;

@@ -100,14 +100,24 @@ class Consumer::Work {
       ++counts_.received;
       Waiting waiting{.ticket = incoming.ticket};
       try {
+        if (!incoming.unreadable.empty()) throw Rejection(incoming.unreadable);
         waiting.delivery = consume::decode(incoming, options_.form);
         check_tenant(waiting.delivery);
-      } catch (const Rejection& rejection) {
+      } catch (const std::bad_alloc&) {
+        return let_go();
+      } catch (const std::exception& failure) {
         waiting.delivery = consume::outside_of(incoming);
-        waiting.unreadable = rejection.what();
+        waiting.unreadable = error_text(failure);
       }
       backlog_.add(std::move(waiting), now());
     }
+  }
+
+  // Out of memory: whatever is here comes again.
+  void let_go() {
+    log_.error("out of memory; the messages at hand are given back", {{"consumer", options_.name}});
+    close(now() + close_patience);
+    ++counts_.outages;
   }
 
   void check_tenant(const Delivery& delivery) const {
@@ -213,7 +223,12 @@ class Consumer::Work {
                         {"address", shortened(delivery.address)},
                         {"attempt", std::to_string(delivery.attempts)},
                         {"error", text}});
-    if (options_.on_failure) options_.on_failure(delivery, failure);
+    if (!options_.on_failure) return;
+    try {
+      options_.on_failure(delivery, failure);
+    } catch (...) {
+      log_.error("on_failure has thrown, which it must not", {{"consumer", options_.name}});
+    }
   }
 
   // Nothing of a message was tried: it is the database's own affair. If it answers, and what it refuses is this

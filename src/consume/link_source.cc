@@ -7,6 +7,7 @@
 
 #include "waybill/error.h"
 
+#include "base/error_text.h"
 #include "consume/delay.h"
 
 namespace waybill::consume {
@@ -123,7 +124,12 @@ void LinkSource::say_goodbye() {
     deadline = close_by_;
   }
   stopping_ = false;  // What calls off every wait must not call off this one.
-  send_settled();
+  try {
+    send_settled();
+  } catch (const std::exception& error) {
+    log_.warning("not everything could be acknowledged; it comes again",
+                 {{"source", options_.name}, {"error", error_text(error)}});
+  }
   link_->close(deadline);
   link_.reset();
 }
@@ -138,7 +144,7 @@ void LinkSource::connect() {
       const auto* ours = dynamic_cast<const Error*>(&error);
       refused = refused || (ours && ours->remedy() == Remedy::fix_config);
       troubles += troubles.empty() ? "" : "; ";
-      troubles += error.what();
+      troubles += error_text(error);
       host_ = (host_ + 1) % options_.hosts;
     }
   }
@@ -179,7 +185,7 @@ void LinkSource::turn() try {
   hand_over();
   waker_.wait(link_->work_at(), link_->fd(), link_->waits_for_room());
 } catch (const std::exception& error) {
-  lost(error.what());
+  lost(error_text(error));
 }
 
 void LinkSource::send_settled() {
@@ -201,7 +207,12 @@ void LinkSource::send_settled() {
 
 void LinkSource::hand_over() {
   if (come_.empty()) return;
-  for (Incoming& one : come_) one.ticket |= round_ << round_bits;
+  for (Incoming& one : come_) {
+    if (one.ticket >> round_bits != 0)
+      throw Error(Remedy::retry,
+                  fmt::format("{}: gives a message the number {}, which is none", link_->where(), one.ticket));
+    one.ticket |= round_ << round_bits;
+  }
   {
     const std::scoped_lock lock(mutex_);
     std::move(come_.begin(), come_.end(), std::back_inserter(received_.messages));

@@ -1,14 +1,12 @@
 // Servers that are not as a server should be: what they say is a script.
 #include <array>
 #include <functional>
-#include <thread>
 
-#include <arpa/inet.h>
-#include <poll.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "brokers/nats_fixture.h"
+#include "support/scripted_server.h"
 
 namespace waybill {
 namespace {
@@ -64,47 +62,14 @@ class Client {
   std::string heard_;
 };
 
-class ScriptedServer {
- public:
-  explicit ScriptedServer(std::function<void(Client&)> script) : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    socklen_t size = sizeof address;
-    EXPECT_EQ(0, ::bind(fd_, reinterpret_cast<const sockaddr*>(&address), size));
-    EXPECT_EQ(0, ::getsockname(fd_, reinterpret_cast<sockaddr*>(&address), &size));
-    EXPECT_EQ(0, ::listen(fd_, 5));
-    port_ = ntohs(address.sin_port);
-    thread_ = std::jthread([this, script = std::move(script)](const std::stop_token& stop) {
-      while (!stop.stop_requested()) {
-        pollfd waiting{fd_, POLLIN, 0};
-        if (::poll(&waiting, 1, 20) <= 0) continue;
-        Client client(::accept(fd_, nullptr, nullptr));
-        script(client);
-      }
-    });
-  }
-  ~ScriptedServer() {
-    thread_.request_stop();
-    thread_.join();
-    ::close(fd_);
-  }
-  ScriptedServer(const ScriptedServer&) = delete;
-  ScriptedServer& operator=(const ScriptedServer&) = delete;
-
-  std::uint16_t port() const { return port_; }
-
- private:
-  int fd_;
-  std::uint16_t port_ = 0;
-  std::jthread thread_;
-};
-
 class HostileTest : public NatsTest {
  protected:
   // What becomes of an event there.
   Outcome outcome(std::function<void(Client&)> script, std::chrono::milliseconds heartbeat = 5s) {
-    ScriptedServer server(std::move(script));
+    ScriptedServer server([script = std::move(script)](int fd) {
+      Client client(fd);
+      script(client);
+    });
     auto options = NatsTest::options(server.port());
     options.connect_timeout = 2s;
     options.heartbeat = heartbeat;
@@ -124,6 +89,18 @@ TEST_F(HostileTest, AScriptThatIsGoodDelivers) {
     client.let_in();
     const std::string ack = R"({"stream":"S", "seq":1})";
     client.say("MSG " + client.inbox() + " 1 " + std::to_string(ack.size()) + "\r\n" + ack + "\r\n");
+    client.wait_for_the_end();
+  });
+  EXPECT_THAT(found, Is(Kind::delivered));
+}
+
+TEST_F(HostileTest, AMessageForASubscriptionThatWeDoNotHaveIsIgnored) {
+  const Outcome found = outcome([](Client& client) {
+    client.let_in();
+    const std::string ack = R"({"stream":"S", "seq":1})";
+    const std::string inbox = client.inbox();
+    client.say("MSG any 2 0\r\n\r\nMSG any 3 0\r\n\r\n");
+    client.say("MSG " + inbox + " 1 " + std::to_string(ack.size()) + "\r\n" + ack + "\r\n");
     client.wait_for_the_end();
   });
   EXPECT_THAT(found, Is(Kind::delivered));

@@ -18,6 +18,7 @@ constexpr std::size_t unwritten_bytes_max = std::size_t{64} << 10;
 constexpr int reads_max = 16;
 constexpr std::string_view ping_line = "PING\r\n";
 constexpr std::string_view pong_line = "PONG\r\n";
+constexpr std::size_t violations_max = 100;
 constexpr char question_mark = 'q';  // The number of a question begins with it.
 constexpr int status_no_responders = 503;
 constexpr std::uint64_t subscription_to_answers = 1;
@@ -208,7 +209,10 @@ void Connection::heed(const Frame& frame, const Receive& receive) {
 }
 
 void Connection::heed_message(const Frame& frame, const Receive& receive) {
-  if (frame.subscription == subscription_of_listener) return listen_(frame);
+  if (frame.subscription == subscription_of_listener) {
+    if (listen_) listen_(frame);  // A server may use the number before we do.
+    return;
+  }
   if (!frame.subject.starts_with(inbox_)) return;
   std::string_view token = frame.subject.substr(inbox_.size());
   const bool is_question = token.starts_with(question_mark);
@@ -229,7 +233,8 @@ void Connection::heed_error(std::string_view text) {
   if (!logged_in_ && text == "Authorization Violation")
     throw Error(Remedy::fix_config, fmt::format("{}; check how we log in", text));
   if (!text.starts_with("Permissions Violation")) throw Error(Remedy::retry, std::string(text));
-  if (violations_.empty() || violations_.back() != text) violations_.emplace_back(text);
+  const bool told = std::find(violations_.begin(), violations_.end(), text) != violations_.end();
+  if (!told && violations_.size() < violations_max) violations_.emplace_back(text);
 }
 
 std::vector<std::string> Connection::take_violations() {

@@ -11,6 +11,7 @@ namespace waybill::rabbitmq {
 namespace {
 
 constexpr std::uint32_t frame_bytes_wanted = 131'072;
+constexpr std::uint32_t frame_bytes_least = 4096;  // The protocol's own; 0 is no limit.
 constexpr std::uint16_t channels_wanted = 8;
 
 amqp_table_entry_t text_entry(std::string_view name, std::string_view text) {
@@ -49,6 +50,12 @@ bool is_listed(std::string_view words, std::string_view wanted) {
     words.remove_prefix(std::min(end + 1, words.size()));
   }
   return false;
+}
+
+// Is it that method, or does the broker close the channel instead? FrameReader lets neither come on another channel
+// than its own.
+bool is_or_closes(const amqp_method_t& method, amqp_method_number_t wanted) {
+  return method.id == wanted || method.id == AMQP_CHANNEL_CLOSE_METHOD;
 }
 
 // Of two limits of which 0 is none.
@@ -146,6 +153,10 @@ void Connection::answer_start(const amqp_connection_start_t& start) {
 }
 
 void Connection::answer_tune(const amqp_connection_tune_t& tune) {
+  if (tune.frame_max != 0 && tune.frame_max < frame_bytes_least)
+    throw Error(Remedy::fix_config,
+                fmt::format("{}: takes frames of {} bytes at most; AMQP 0-9-1 demands {}: raise its frame_max", where_,
+                            tune.frame_max, frame_bytes_least));
   amqp_connection_tune_ok_t answer{};
   answer.channel_max = lesser(tune.channel_max, channels_wanted);
   answer.frame_max = lesser(tune.frame_max, frame_bytes_wanted);
@@ -165,11 +176,8 @@ void Connection::append(amqp_channel_t on, amqp_method_number_t method, void* de
 void Connection::await(amqp_frame_t& frame, amqp_method_number_t method, Steady deadline) {
   while (true) {
     flush();
-    while (read_frame(frame)) {
-      if (heed(frame)) continue;
-      if (frame.channel != 0) return;
-      if (frame.frame_type == AMQP_FRAME_METHOD && frame.payload.method.id == method) return;
-    }
+    while (read_frame(frame))
+      if (!heed(frame) && frame.frame_type == AMQP_FRAME_METHOD && is_or_closes(frame.payload.method, method)) return;
     naming_the_host([&] { patience_.wait(fd(), waits_for_room(), deadline); });
   }
 }
@@ -178,20 +186,17 @@ std::optional<Refusal> Connection::ask(amqp_method_number_t method, void* decode
                                        Steady deadline) {
   append(channel, method, decoded);
   amqp_frame_t frame{};
-  while (true) {
-    await(frame, reply, deadline);
-    if (frame.frame_type != AMQP_FRAME_METHOD) continue;
-    if (frame.payload.method.id == reply) return std::nullopt;
-    if (frame.payload.method.id != AMQP_CHANNEL_CLOSE_METHOD) continue;
-    const auto& close = *static_cast<const amqp_channel_close_t*>(frame.payload.method.decoded);
-    Refusal refusal{.code = close.reply_code, .text = std::string(text_of(close.reply_text))};
-    amqp_channel_close_ok_t done{};
-    append(channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &done);
-    return refusal;
-  }
+  await(frame, reply, deadline);
+  if (frame.payload.method.id == reply) return std::nullopt;
+  const auto& close = *static_cast<const amqp_channel_close_t*>(frame.payload.method.decoded);
+  Refusal refusal{.code = close.reply_code, .text = std::string(text_of(close.reply_text))};
+  amqp_channel_close_ok_t done{};
+  append(channel, AMQP_CHANNEL_CLOSE_OK_METHOD, &done);
+  return refusal;
 }
 
 void Connection::open_channel(Steady deadline) {
+  reader_.allow_channel();
   amqp_channel_open_t open{};
   if (const auto refusal = ask(AMQP_CHANNEL_OPEN_METHOD, &open, AMQP_CHANNEL_OPEN_OK_METHOD, deadline))
     throw Error(Remedy::fix_config, fmt::format("{}: {}", where_, describe(*refusal)));
@@ -205,7 +210,7 @@ void Connection::close(Steady deadline) noexcept {
     amqp_frame_t frame{};
     do {
       await(frame, AMQP_CONNECTION_CLOSE_OK_METHOD, deadline);
-    } while (frame.channel != 0);
+    } while (frame.payload.method.id != AMQP_CONNECTION_CLOSE_OK_METHOD);
   } catch (const std::exception&) {
     return;  // It was only for the broker's log.
   }
@@ -231,7 +236,7 @@ bool Connection::read_frame(amqp_frame_t& frame) {
 
 bool Connection::next(amqp_frame_t& frame) {
   while (read_frame(frame))
-    if (!heed(frame)) return true;
+    if (!heed(frame) && frame.channel == channel) return true;
   return false;
 }
 

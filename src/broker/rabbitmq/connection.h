@@ -45,7 +45,7 @@ class Connection {
   FrameWriter& writer() { return writer_; }
 
   void flush();
-  // The next frame for the channel, valid until the next call; false if there is none now.
+  // The next frame for the channel, checked as FrameReader says, valid until the next call; false if there is none now.
   bool next(amqp_frame_t& frame);
   // Sends a heartbeat if it is time. Throws if the broker has not given a sign of life for too long.
   void attend(Steady now);
@@ -67,7 +67,7 @@ class Connection {
   void answer_start(const amqp_connection_start_t& start);
   void answer_tune(const amqp_connection_tune_t& tune);
   void append(amqp_channel_t on, amqp_method_number_t method, void* decoded);
-  // Until that method comes on the channel 0, or whatever on our own.
+  // Until that method comes, or the broker closes the channel.
   void await(amqp_frame_t& frame, amqp_method_number_t method, Steady deadline);
   bool read_frame(amqp_frame_t& frame);
   // Deals with what is about the whole connection; true if it was.

@@ -1,7 +1,10 @@
 #include "broker/rabbitmq/frames.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <cstring>
+#include <optional>
 
 #include <fmt/format.h>
 
@@ -12,8 +15,13 @@
 namespace waybill::rabbitmq {
 namespace {
 
-constexpr std::size_t read_bytes = std::size_t{64} * 1024;
-constexpr std::size_t frame_overhead = 8;
+constexpr std::size_t frame_header_bytes = 7;  // Type, channel and size.
+constexpr std::size_t frame_overhead = frame_header_bytes + 1;
+constexpr std::size_t method_bytes = 4;
+constexpr std::size_t content_header_bytes = 12;  // Class, weight and size of the body.
+constexpr std::size_t flags_bytes = 2;
+constexpr std::size_t size_bytes = 4;  // Of a table, an array or a long text.
+constexpr std::size_t pool_page_bytes = 4096;
 constexpr std::size_t short_text_max = 255;
 
 template <typename Number>
@@ -39,6 +47,117 @@ std::string too_long(const Message& message) {
   return {};
 }
 
+[[noreturn]] void refuse(const std::string& why) {
+  throw Error(Remedy::retry, fmt::format("it does not speak AMQP 0-9-1: {}; is the port right?", why));
+}
+
+void check(int status) {
+  if (status < 0) refuse(amqp_error_string2(status));
+}
+
+// REQUIRES: so many bytes are there
+template <typename Number>
+Number number_at(std::string_view bytes, std::size_t at) {
+  std::uint64_t number = 0;
+  for (std::size_t i = 0; i < sizeof(Number); ++i) number = number << 8U | static_cast<std::uint8_t>(bytes[at + i]);
+  return static_cast<Number>(number);
+}
+
+// The methods that a server may send to us: of the connection on channel 0, all others on channel 1.
+bool may_come(amqp_method_number_t method, amqp_channel_t channel) {
+  constexpr std::array of_connection{AMQP_CONNECTION_START_METHOD,    AMQP_CONNECTION_TUNE_METHOD,
+                                     AMQP_CONNECTION_OPEN_OK_METHOD,  AMQP_CONNECTION_CLOSE_METHOD,
+                                     AMQP_CONNECTION_CLOSE_OK_METHOD, AMQP_CONNECTION_BLOCKED_METHOD,
+                                     AMQP_CONNECTION_UNBLOCKED_METHOD};
+  constexpr std::array of_channel{
+      AMQP_CHANNEL_OPEN_OK_METHOD,  AMQP_CHANNEL_FLOW_METHOD,        AMQP_CHANNEL_CLOSE_METHOD,
+      AMQP_CHANNEL_CLOSE_OK_METHOD, AMQP_EXCHANGE_DECLARE_OK_METHOD, AMQP_QUEUE_DECLARE_OK_METHOD,
+      AMQP_QUEUE_BIND_OK_METHOD,    AMQP_BASIC_QOS_OK_METHOD,        AMQP_BASIC_CONSUME_OK_METHOD,
+      AMQP_BASIC_CANCEL_METHOD,     AMQP_BASIC_CANCEL_OK_METHOD,     AMQP_BASIC_RETURN_METHOD,
+      AMQP_BASIC_DELIVER_METHOD,    AMQP_BASIC_ACK_METHOD,           AMQP_BASIC_NACK_METHOD,
+      AMQP_CONFIRM_SELECT_OK_METHOD};
+  const auto among = [&](const auto& methods) {
+    return std::find(methods.begin(), methods.end(), method) != methods.end();
+  };
+  return channel == 0 ? among(of_connection) : among(of_channel);
+}
+
+// The table of headers within the properties of a message; empty if there is none, or what comes before it is cut off,
+// which the codec finds.
+std::string_view headers_in(std::string_view properties) {
+  const auto flags = number_at<std::uint16_t>(properties, 0);
+  std::size_t at = flags_bytes;
+  if ((flags & 1U) != 0)
+    return {};  // More flags follow, which class basic has not: the codec refuses them, or reads none.
+  for (const auto before : {AMQP_BASIC_CONTENT_TYPE_FLAG, AMQP_BASIC_CONTENT_ENCODING_FLAG})
+    if ((flags & before) != 0 && at < properties.size()) at += 1 + number_at<std::uint8_t>(properties, at);
+  if ((flags & AMQP_BASIC_HEADERS_FLAG) == 0 || at > properties.size()) return {};
+  return properties.substr(at);
+}
+
+// The bytes of a field's value after its kind; nothing if it has no fixed number.
+std::optional<std::size_t> fixed_bytes(char kind) {
+  switch (kind) {
+    case AMQP_FIELD_KIND_VOID:
+      return 0;
+    case AMQP_FIELD_KIND_BOOLEAN:
+    case AMQP_FIELD_KIND_I8:
+    case AMQP_FIELD_KIND_U8:
+      return 1;
+    case AMQP_FIELD_KIND_I16:
+    case AMQP_FIELD_KIND_U16:
+      return 2;
+    case AMQP_FIELD_KIND_I32:
+    case AMQP_FIELD_KIND_U32:
+    case AMQP_FIELD_KIND_F32:
+      return 4;
+    case AMQP_FIELD_KIND_DECIMAL:
+      return 5;
+    case AMQP_FIELD_KIND_I64:
+    case AMQP_FIELD_KIND_U64:
+    case AMQP_FIELD_KIND_F64:
+    case AMQP_FIELD_KIND_TIMESTAMP:
+      return 8;
+    default:
+      return std::nullopt;
+  }
+}
+
+// Are the tables and arrays within this table nested at most table_depth_max deep? The codec calls itself for each of
+// them, and a frame has room for more than a small stack holds. What is no table is left to the codec, which stops
+// there.
+bool is_shallow_table(std::string_view bytes) {
+  struct Open {
+    std::size_t end = 0;
+    bool named = false;  // A table: each of its values has a name before it.
+  };
+  if (bytes.size() < size_bytes) return true;
+  std::vector<Open> open{{.end = size_bytes + number_at<std::uint32_t>(bytes, 0), .named = true}};
+  std::size_t at = size_bytes;
+  while (true) {
+    while (!open.empty() && at >= open.back().end) open.pop_back();
+    if (open.empty() || at >= bytes.size()) return true;
+    if (open.back().named) at += 1 + number_at<std::uint8_t>(bytes, at);
+    if (at >= bytes.size()) return true;
+    const char kind = bytes[at++];
+    if (const auto size = fixed_bytes(kind)) {
+      at += *size;
+      continue;
+    }
+    if (bytes.size() - at < size_bytes) return true;
+    const std::size_t end = at + size_bytes + number_at<std::uint32_t>(bytes, at);
+    if (kind == AMQP_FIELD_KIND_UTF8 || kind == AMQP_FIELD_KIND_BYTES) {
+      at = end;
+    } else if (kind == AMQP_FIELD_KIND_TABLE || kind == AMQP_FIELD_KIND_ARRAY) {
+      if (open.size() >= FrameReader::table_depth_max) return false;
+      at += size_bytes;
+      open.push_back({.end = end, .named = kind == AMQP_FIELD_KIND_TABLE});
+    } else {
+      return true;
+    }
+  }
+}
+
 }  // namespace
 
 amqp_bytes_t bytes_of(std::string_view text) {
@@ -50,6 +169,11 @@ std::string_view text_of(amqp_bytes_t bytes) {
 }
 
 // --- Writing
+
+void FrameWriter::allow(std::size_t frame_bytes_max) {
+  WAYBILL_ASSERT(frame_bytes_max >= frame_bytes_first);
+  buffer_.resize(frame_bytes_max);
+}
 
 void FrameWriter::append_frame(std::string& out, std::uint8_t type, amqp_channel_t channel,
                                std::string_view payload) const {
@@ -67,8 +191,8 @@ void FrameWriter::append_heartbeat(std::string& out) const {
 void FrameWriter::append_method(std::string& out, amqp_channel_t channel, amqp_method_number_t method, void* decoded) {
   std::string payload;
   append_number(payload, method);
-  const int size =
-      amqp_encode_method(method, decoded, {.len = buffer_.size() - frame_overhead, .bytes = buffer_.data()});
+  const int size = amqp_encode_method(method, decoded,
+                                      {.len = buffer_.size() - frame_overhead - method_bytes, .bytes = buffer_.data()});
   if (size < 0)
     throw Error(Remedy::fix_config,
                 fmt::format("the request does not fit: {}; use shorter names", amqp_error_string2(size)));
@@ -131,16 +255,15 @@ std::string FrameWriter::append_properties(std::string& out, amqp_channel_t chan
     properties._flags |= AMQP_BASIC_HEADERS_FLAG;
     properties.headers = {.num_entries = static_cast<int>(headers_.size()), .entries = headers_.data()};
   }
-  constexpr std::size_t header_overhead = 12;
   const int size =
       amqp_encode_properties(AMQP_BASIC_CLASS, &properties,
-                             {.len = buffer_.size() - frame_overhead - header_overhead, .bytes = buffer_.data()});
+                             {.len = buffer_.size() - frame_overhead - content_header_bytes, .bytes = buffer_.data()});
   if (size < 0)
     return fmt::format("its headers do not fit into a frame of {} bytes, the largest that the broker takes",
                        buffer_.size());
   append_number(out, std::uint8_t{AMQP_FRAME_HEADER});
   append_number(out, channel);
-  append_number(out, static_cast<std::uint32_t>(header_overhead + static_cast<std::size_t>(size)));
+  append_number(out, static_cast<std::uint32_t>(content_header_bytes + static_cast<std::size_t>(size)));
   append_number(out, std::uint16_t{AMQP_BASIC_CLASS});
   append_number(out, std::uint16_t{0});
   append_number(out, static_cast<std::uint64_t>(message.body.size()));
@@ -151,32 +274,109 @@ std::string FrameWriter::append_properties(std::string& out, amqp_channel_t chan
 
 // --- Reading
 
-FrameReader::FrameReader() : codec_(amqp_new_connection(), amqp_destroy_connection), buffer_(read_bytes) {
-  if (!codec_) throw std::bad_alloc();
+FrameReader::FrameReader() : buffer_(2 * frame_bytes_first) {
+  init_amqp_pool(&pool_, pool_page_bytes);
+}
+
+FrameReader::~FrameReader() {
+  empty_amqp_pool(&pool_);
 }
 
 void FrameReader::allow(std::size_t frame_bytes_max) {
-  if (amqp_tune_connection(codec_.get(), 0, static_cast<int>(frame_bytes_max), 0) != AMQP_STATUS_OK)
-    throw std::bad_alloc();
+  frame_bytes_max_ = frame_bytes_max;
+  buffer_.resize(std::max(buffer_.size(), 2 * frame_bytes_max));
+}
+
+std::span<char> FrameReader::room() {
+  if (begin_ > 0) {
+    std::memmove(buffer_.data(), buffer_.data() + begin_, end_ - begin_);
+    end_ -= begin_;
+    begin_ = 0;
+  }
+  WAYBILL_ASSERT(end_ < buffer_.size());
+  return std::span(buffer_).subspan(end_);
 }
 
 void FrameReader::filled(std::size_t count) {
-  WAYBILL_ASSERT(at_ == end_ && count <= buffer_.size());
-  at_ = 0;
-  end_ = count;
+  WAYBILL_ASSERT(count <= buffer_.size() - end_);
+  end_ += count;
 }
 
 bool FrameReader::next(amqp_frame_t& frame) {
-  amqp_maybe_release_buffers(codec_.get());
-  while (at_ < end_) {
-    const int used = amqp_handle_input(codec_.get(), {.len = end_ - at_, .bytes = buffer_.data() + at_}, &frame);
-    if (used < 0)
-      throw Error(Remedy::retry,
-                  fmt::format("it does not speak AMQP 0-9-1: {}; is the port right?", amqp_error_string2(used)));
-    at_ += static_cast<std::size_t>(used);
-    if (frame.frame_type != 0) return true;
+  recycle_amqp_pool(&pool_);
+  const std::string_view here(buffer_.data() + begin_, end_ - begin_);
+  if (here.size() < frame_header_bytes) return false;
+  const auto type = number_at<std::uint8_t>(here, 0);
+  const auto channel = number_at<amqp_channel_t>(here, 1);
+  const std::size_t size = number_at<std::uint32_t>(here, 3);
+  check_place(type, channel, size);
+  if (here.size() < size + frame_overhead) return false;
+  if (number_at<std::uint8_t>(here, frame_header_bytes + size) != AMQP_FRAME_END) refuse("a frame does not end");
+  frame = {};
+  frame.frame_type = type;
+  frame.channel = channel;
+  decode(frame, here.substr(frame_header_bytes, size));
+  begin_ += size + frame_overhead;
+  return true;
+}
+
+// May there be such a frame now? Asked as soon as its first bytes are there, before memory is taken for the rest.
+void FrameReader::check_place(std::uint8_t type, amqp_channel_t channel, std::size_t size) const {
+  const bool content = type == AMQP_FRAME_HEADER || type == AMQP_FRAME_BODY;
+  if (type != AMQP_FRAME_METHOD && type != AMQP_FRAME_HEARTBEAT && !content) refuse("a frame is of no known type");
+  if (size + frame_overhead > frame_bytes_max_)
+    refuse(fmt::format("a frame is larger than the {} bytes that were agreed on", frame_bytes_max_));
+  if (channel > channel_max_) refuse(fmt::format("a frame is of channel {}, which is not open", channel));
+  if (type == AMQP_FRAME_HEARTBEAT) {
+    if (channel != 0 || size != 0) refuse("a heartbeat has a channel or a content");
+    return;
   }
-  return false;
+  if (content && channel == 0) refuse("channel 0 has no messages");
+  if (channel == 0) return;
+  const bool in_turn = (type == AMQP_FRAME_METHOD && awaited_ == Content::none) ||
+                       (type == AMQP_FRAME_HEADER && awaited_ == Content::header) ||
+                       (type == AMQP_FRAME_BODY && awaited_ == Content::body);
+  if (!in_turn) refuse("the frames of a message are not in their order");
+}
+
+void FrameReader::decode(amqp_frame_t& frame, std::string_view payload) {
+  if (frame.frame_type == AMQP_FRAME_METHOD) return decode_method(frame, payload);
+  if (frame.frame_type == AMQP_FRAME_HEADER) return decode_header(frame, payload);
+  if (frame.frame_type != AMQP_FRAME_BODY) return;
+  if (payload.size() > body_left_) refuse("a body is larger than its header says");
+  body_left_ -= payload.size();
+  if (body_left_ == 0) awaited_ = Content::none;
+  frame.payload.body_fragment = bytes_of(payload);
+}
+
+void FrameReader::decode_method(amqp_frame_t& frame, std::string_view payload) {
+  if (payload.size() < method_bytes) refuse("a method frame has no method");
+  const auto method = number_at<amqp_method_number_t>(payload, 0);
+  if (!may_come(method, frame.channel))
+    refuse(fmt::format("method {}.{} does not belong on channel {}", method >> 16U, method & 0xFFFFU, frame.channel));
+  const auto arguments = payload.substr(method_bytes);
+  // The one method among them that has a table: after two bytes of version.
+  if (method == AMQP_CONNECTION_START_METHOD &&
+      !is_shallow_table(arguments.substr(std::min<std::size_t>(2, arguments.size()))))
+    refuse("a table is nested too deeply");
+  frame.payload.method.id = method;
+  check(amqp_decode_method(method, &pool_, bytes_of(arguments), &frame.payload.method.decoded));
+  if (method == AMQP_BASIC_DELIVER_METHOD || method == AMQP_BASIC_RETURN_METHOD) awaited_ = Content::header;
+}
+
+void FrameReader::decode_header(amqp_frame_t& frame, std::string_view payload) {
+  if (payload.size() < content_header_bytes + flags_bytes) refuse("a header frame is not whole");
+  if (number_at<std::uint16_t>(payload, 0) != AMQP_BASIC_CLASS) refuse("a header frame is of another class than basic");
+  const auto properties = payload.substr(content_header_bytes);
+  frame.payload.properties.class_id = AMQP_BASIC_CLASS;
+  frame.payload.properties.body_size = number_at<std::uint64_t>(payload, 4);
+  frame.payload.properties.raw = bytes_of(properties);
+  const bool good =
+      is_shallow_table(headers_in(properties)) &&
+      amqp_decode_properties(AMQP_BASIC_CLASS, &pool_, bytes_of(properties), &frame.payload.properties.decoded) >= 0;
+  if (!good) frame.payload.properties.decoded = nullptr;
+  body_left_ = frame.payload.properties.body_size;
+  awaited_ = body_left_ > 0 ? Content::body : Content::none;
 }
 
 }  // namespace waybill::rabbitmq

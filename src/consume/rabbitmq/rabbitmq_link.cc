@@ -127,6 +127,7 @@ void RabbitmqLink::subscribe(Steady deadline) {
 }
 
 void RabbitmqLink::accept(std::uint64_t number) {
+  if (open_ > 0) --open_;
   amqp_basic_ack_t ack{};
   ack.delivery_tag = number;
   connection_.writer().append_method(connection_.output().end(), Connection::channel, AMQP_BASIC_ACK_METHOD, &ack);
@@ -134,6 +135,7 @@ void RabbitmqLink::accept(std::uint64_t number) {
 
 // The reason is in our log: the protocol has no place for it.
 void RabbitmqLink::reject(std::uint64_t number, const std::string& /*reason*/) {
+  if (open_ > 0) --open_;
   amqp_basic_reject_t reject{};
   reject.delivery_tag = number;
   reject.requeue = 0;
@@ -150,30 +152,45 @@ void RabbitmqLink::work(std::vector<Incoming>& come, Steady now) {
 
 void RabbitmqLink::take(const amqp_frame_t& frame, std::vector<Incoming>& come) {
   if (frame.frame_type == AMQP_FRAME_METHOD) return take_method(frame.payload.method);
-  if (!arriving_) return;
+  if (!arriving_) return;  // A message that was returned: nothing is published here.
   if (frame.frame_type == AMQP_FRAME_HEADER) {
-    take_properties(*arriving_, *static_cast<const amqp_basic_properties_t*>(frame.payload.properties.decoded));
-    body_bytes_ = frame.payload.properties.body_size;
-    has_header_ = true;
+    take_header(*arriving_, frame);
   } else if (frame.frame_type == AMQP_FRAME_BODY) {
-    arriving_->body += text_of(frame.payload.body_fragment);
+    const std::string_view part = text_of(frame.payload.body_fragment);
+    if (arriving_->unreadable.empty()) arriving_->body += part;
+    body_left_ -= part.size();
   }
-  finish_if_whole(come);
-}
-
-void RabbitmqLink::finish_if_whole(std::vector<Incoming>& come) {
-  if (!has_header_ || arriving_->body.size() < body_bytes_) return;
+  if (body_left_ > 0) return;
   come.push_back(std::move(*arriving_));
   arriving_.reset();
-  has_header_ = false;
+}
+
+void RabbitmqLink::take_header(Incoming& incoming, const amqp_frame_t& frame) {
+  body_left_ = frame.payload.properties.body_size;
+  if (const auto* properties = static_cast<const amqp_basic_properties_t*>(frame.payload.properties.decoded)) {
+    take_properties(incoming, *properties);
+  } else {
+    incoming.unreadable = "the message cannot be read: its properties are not those of AMQP 0-9-1";
+  }
+  if (body_left_ > options_.message_bytes_max)
+    incoming.unreadable = fmt::format(
+        "the message cannot be read: it has {} bytes, and at most {} are taken in "
+        "(message_bytes_max)",
+        body_left_, options_.message_bytes_max);
+}
+
+void RabbitmqLink::take_deliver(const amqp_basic_deliver_t& deliver) {
+  if (++open_ > options_.prefetch)
+    throw Error(Remedy::retry, fmt::format("{}: hands out more messages at once than prefetch allows, {}",
+                                           connection_.where(), options_.prefetch));
+  arriving_ = Incoming{.ticket = deliver.delivery_tag,
+                       .address = std::string(text_of(deliver.routing_key)),
+                       .deliveries = deliver.redelivered ? 2 : 1};
 }
 
 void RabbitmqLink::take_method(const amqp_method_t& method) {
   if (method.id == AMQP_BASIC_DELIVER_METHOD) {
-    const auto& deliver = *static_cast<const amqp_basic_deliver_t*>(method.decoded);
-    arriving_ = Incoming{.ticket = deliver.delivery_tag,
-                         .address = std::string(text_of(deliver.routing_key)),
-                         .deliveries = deliver.redelivered ? 2 : 1};
+    take_deliver(*static_cast<const amqp_basic_deliver_t*>(method.decoded));
   } else if (method.id == AMQP_BASIC_CANCEL_METHOD) {
     throw Error(Remedy::retry,
                 fmt::format("{}: hands out nothing more of queue '{}': it was deleted, or the node that it was on is "

@@ -36,13 +36,14 @@ class RabbitmqLink final : public consume::Link {
   void subscribe(Steady deadline);
   void take(const amqp_frame_t& frame, std::vector<Incoming>& come);
   void take_method(const amqp_method_t& method);
-  void finish_if_whole(std::vector<Incoming>& come);
+  void take_deliver(const amqp_basic_deliver_t& deliver);
+  void take_header(Incoming& incoming, const amqp_frame_t& frame);
 
   const RabbitmqSourceOptions& options_;
   Connection connection_;
-  std::optional<Incoming> arriving_;  // Its method has come,
-  bool has_header_ = false;           // its header,
-  std::uint64_t body_bytes_ = 0;      // and its body when it has so many.
+  std::size_t open_ = 0;              // Messages that came and are not settled.
+  std::optional<Incoming> arriving_;  // Its method has come;
+  std::uint64_t body_left_ = 0;       // so much of its body has not.
 };
 
 // Fills in what the protocol has a place of its own for, and the headers.

@@ -19,6 +19,8 @@ using namespace std::chrono_literals;
 
 constexpr std::size_t name_bytes_max = 255;
 constexpr std::uint16_t prefetch_max = 10'000;
+constexpr std::size_t message_bytes_least = std::size_t{1} << 10;
+constexpr std::size_t message_bytes_most = std::size_t{512} << 20;  // RabbitMQ takes none that is larger.
 
 void require(bool holds, std::string_view what) {
   if (!holds) throw Error(Remedy::fix_config, fmt::format("rabbitmq_source: {}", what));
@@ -42,6 +44,8 @@ void check_declare(const RabbitmqQueueDeclare& declare) {
 void check(const RabbitmqSourceOptions& options) {
   require(is_name(options.queue), "queue must be 1 to 255 bytes of text");
   require(options.prefetch >= 1 && options.prefetch <= prefetch_max, "prefetch must be 1 to 10,000");
+  require(options.message_bytes_max >= message_bytes_least && options.message_bytes_max <= message_bytes_most,
+          "message_bytes_max must be 1 KiB to 512 MiB");
   require(options.connect_timeout > 0ms && options.reconnect_max > 0ms, "times must be more than 0");
   require(options.heartbeat >= 1s && options.heartbeat <= 600s, "heartbeat must be 1 s to 10 min");
   require(options.tls_certificate.empty() == options.tls_key.empty(), "a certificate and its key go together");
