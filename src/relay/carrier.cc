@@ -1,9 +1,13 @@
 #include "relay/carrier.h"
 
 #include <algorithm>
+#include <exception>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "base/assert.h"
+#include "base/error_text.h"
 #include "model/routing.h"
 
 namespace waybill {
@@ -129,6 +133,25 @@ void Carrier::drop_connection(const Error& error) {
   shards_.break_all();
 }
 
+// Nobody knows what the sink still holds, so it lets go of everything: what was under way may be sent again.
+void Carrier::start_over(const std::exception& failure) {
+  const std::string reason = fmt::format("an unexpected exception: {}", error_text(failure));
+  context_.log.error("the destination's work has failed; it starts over", {{"destination", name()}, {"error", reason}});
+  const Steady now = context_.clock.steady();
+  breaker_.unavailable(now, chance(), reason);
+  drop_connection(Error(Remedy::retry, reason));
+  close_sink(now);
+  lanes_.clear();
+}
+
+void Carrier::close_sink(Steady deadline) {
+  try {
+    sink_->close(deadline);
+  } catch (const std::exception& failure) {
+    context_.log.error("the destination cannot be closed", {{"destination", name()}, {"error", error_text(failure)}});
+  }
+}
+
 void Carrier::drop_lanes() {
   for (const auto& [number, shard] : shards_)
     if (shard.lane) lanes_.drop(*shard.lane);
@@ -164,7 +187,7 @@ void Carrier::acquit() {
 }
 
 void Carrier::close(Steady deadline) {
-  sink_->close(deadline);
+  close_sink(deadline);
   acquit();
   abandon();
   lanes_.clear();
@@ -188,6 +211,9 @@ std::size_t Carrier::step() {
   } catch (const Error& error) {
     if (!mends_itself(error)) throw;
     drop_connection(error);
+  } catch (const std::exception& failure) {
+    start_over(failure);
+    done = 0;
   }
   give_solo();
   tally_.show(breaker_, context_.clock);

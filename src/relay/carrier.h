@@ -60,7 +60,8 @@ class Carrier {
   // What is wrong with the destination; empty: nothing that it knows of.
   std::string trouble() const { return tally_.trouble(); }
 
-  // One turn without waiting; returns how much was done. Error(fix_config) if only a person can help.
+  // One turn without waiting; returns how much was done. Error(fix_config) if only a person can help. Any exception
+  // other than an Error, of the sink's code or ours, is reported as the destination's trouble, and it starts over.
   std::size_t step();
   // Waits until there is something to do, at most until `deadline`.
   void wait(Steady deadline);
@@ -74,6 +75,8 @@ class Carrier {
   std::size_t connect();
   std::size_t open(const std::vector<Lease>& leases, bool again);
   void drop_connection(const Error& error);
+  void start_over(const std::exception& failure);
+  void close_sink(Steady deadline);
   void drop_lanes();
   void acquit();
   void forget(std::int32_t shard);

@@ -237,6 +237,52 @@ TEST_F(CarrierTest, Row77_PublishesNothingAfterTheMachineHasSlept) {
   EXPECT_EQ((Names{"1"}), script_.delivered);
 }
 
+// A sink that keeps no contract.
+class Throws final : public Sink {
+ public:
+  Throws(int& calls, std::string in, int& delivered) : calls_(calls), in_(std::move(in)), delivered_(delivered) {}
+  void submit(const EventView&, std::uint64_t ticket) override {
+    throw_in("submit");
+    taken_.push_back(ticket);
+  }
+  void collect(std::vector<Outcome>& outcomes, Steady) override {
+    throw_in("collect");
+    for (const auto ticket : taken_) outcomes.push_back({.ticket = ticket});
+    delivered_ += static_cast<int>(taken_.size());
+    taken_.clear();
+  }
+  void close(Steady) override { taken_.clear(); }
+
+ private:
+  void throw_in(const std::string& name) {
+    if (name != in_ || ++calls_ > 3) return;
+    if (calls_ == 1) throw std::bad_alloc();
+    throw std::runtime_error("of the destination's own code");
+  }
+  int& calls_;
+  const std::string in_;
+  int& delivered_;
+  std::vector<std::uint64_t> taken_;
+};
+
+TEST_F(CarrierTest, AnyExceptionOfTheSinkIsATroubleAndItStartsOver) {
+  for (const char* const in : {"submit", "collect"}) {
+    int calls = 0;
+    int delivered = 0;
+    carriers_.front() = std::make_unique<Carrier>(context_, trust_, waker_, DestinationOptions{.name = "out"},
+                                                  std::make_unique<Throws>(calls, in, delivered));
+    for (int i = 0; i < 5; ++i) enqueue(std::to_string(i), i);
+    keeper_.turn();
+    keeper_.turn();
+    for (int i = 0; i < 3 && calls == 0; ++i) carrier().step();
+    EXPECT_NE("", carrier().trouble()) << in;
+    settle_down(1500);
+    EXPECT_EQ(5, delivered) << in;
+    EXPECT_EQ("", carrier().trouble()) << in;
+    clock_.advance(1h);
+  }
+}
+
 // A sink that answers for one event at a time and takes its time over it.
 class OneAtATime final : public Sink {
  public:

@@ -39,6 +39,8 @@ class CallSink final : public Sink {
       return {ticket, kind, kind == Outcome::Kind::delivered ? "" : "the application said so"};
     } catch (const std::exception& error) {
       return {ticket, Outcome::Kind::retry, error.what()};
+    } catch (...) {
+      return {ticket, Outcome::Kind::retry, "something that is no exception was thrown"};
     }
   }
 

@@ -41,5 +41,14 @@ TEST(CallSink, AnExceptionIsARetry) {
   EXPECT_EQ("no room", outcomes[0].reason);
 }
 
+TEST(CallSink, WhatIsNoExceptionIsARetryToo) {
+  const auto sink = sink_from([](const EventView&) -> Outcome::Kind { throw 7; });
+  const EventView event;
+  sink->submit(event, 7);
+  const auto outcomes = outcomes_of(*sink, 1);
+  EXPECT_EQ(Outcome::Kind::retry, outcomes[0].kind);
+  EXPECT_NE("", outcomes[0].reason);
+}
+
 }  // namespace
 }  // namespace waybill

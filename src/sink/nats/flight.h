@@ -27,6 +27,7 @@ class Flight {
 
   // Takes it out; nothing if it was taken before.
   std::optional<Parcel> take(std::uint64_t number);
+  const Parcel& oldest_parcel() const { return sent_.front().parcel; }
   // Takes out the oldest. REQUIRES: size() > 0
   Parcel take_oldest() { return *take(first_); }
   // Takes out those that `is_meant` is true for.

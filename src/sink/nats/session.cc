@@ -1,6 +1,7 @@
 #include "sink/nats/session.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -8,6 +9,7 @@
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "base/error_text.h"
 #include "sink/nats/ack.h"
 #include "sink/nats/stream.h"
 
@@ -129,10 +131,10 @@ void Session::run() {
     connect();
     prepare_stream();
     trouble = work();
-  } catch (const Error& error) {
-    trouble = error.what();
+  } catch (const std::exception& error) {
+    trouble = error_text(error);
   }
-  finish(trouble);
+  while (!try_finish(trouble)) std::this_thread::sleep_for(100ms);
 }
 
 void Session::connect() {
@@ -208,7 +210,14 @@ void Session::send() {
 }
 
 void Session::send_one(Parcel parcel) {
-  std::string refused = composer_.compose(*parcel.event, subject_, message_);
+  std::string refused;
+  try {
+    refused = composer_.compose(*parcel.event, subject_, message_);
+  } catch (const std::bad_alloc&) {
+    throw;  // It is no event's fault.
+  } catch (const std::exception& failure) {
+    return answer(parcel, Kind::retry, "cannot be encoded: " + error_text(failure));
+  }
   if (refused.empty()) {
     const std::size_t size = wire_size(message_);
     if (const std::size_t most = connection_->max_payload(); size > most)
@@ -295,18 +304,27 @@ void Session::leave(std::string reason) {
   leaving_since_ = now_;
 }
 
+// False if there is not enough memory for it now; then it can be called again, and answers for the rest.
+bool Session::try_finish(const std::string& trouble) try {
+  finish(trouble);
+  return true;
+} catch (const std::exception&) {
+  return false;
+}
+
 void Session::finish(const std::string& trouble) {
   const std::uint64_t written = connection_ ? connection_->written() : 0;
-  connection_.reset();
-  for (const Parcel& parcel : flight_.take_if([](const Parcel&) { return true; })) {
+  for (; flight_.size() > 0; flight_.take_oldest()) {
+    const Parcel& parcel = flight_.oldest_parcel();
     if (parcel.begin < written)
       answer(parcel, Kind::unknown, "it was sent, but its ack did not come: " + trouble);
     else
       answer(parcel, Kind::unavailable, trouble);
   }
-  for (const Parcel& parcel : queue_) answer(parcel, Kind::unavailable, trouble);
+  connection_.reset();
+  for (; !queue_.empty(); queue_.pop_front()) answer(queue_.front(), Kind::unavailable, trouble);
   const std::scoped_lock lock(mutex_);
-  for (const Parcel& parcel : given_) answer(parcel, Kind::unavailable, trouble);
+  for (; !given_.empty(); given_.pop_back()) answer(given_.back(), Kind::unavailable, trouble);
   outcomes_.insert(outcomes_.end(), std::make_move_iterator(found_.begin()), std::make_move_iterator(found_.end()));
   stage_ = Stage::over;
   trouble_ = trouble;

@@ -85,6 +85,7 @@ class Session : public std::enable_shared_from_this<Session> {
   std::string watch_server();
   void note_violations();
   void leave(std::string reason);
+  bool try_finish(const std::string& trouble);
   void finish(const std::string& trouble);
 
   void answer(const Parcel& parcel, Outcome::Kind kind, std::string reason);

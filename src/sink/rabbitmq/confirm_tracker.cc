@@ -48,11 +48,12 @@ bool ConfirmTracker::give_back(const EventId& id) {
 }
 
 void ConfirmTracker::abandon(const Take& take) {
-  first_ += places_.size();
-  waiting_ = 0;
   returned_next_ = 0;
-  for (const Place& place : std::exchange(places_, {}))
-    if (!place.confirmed) take(place.sent);
+  for (; !places_.empty(); places_.pop_front(), ++first_) {
+    if (places_.front().confirmed) continue;
+    take(places_.front().sent);
+    --waiting_;
+  }
 }
 
 }  // namespace waybill::rabbitmq

@@ -39,7 +39,7 @@ class ConfirmTracker {
   // The broker has given a message back. False if there is none that waits for its confirmation.
   bool give_back(const EventId& id);
 
-  // Gives up on all of them, in the order of their numbers.
+  // Gives up on all of them, in the order of their numbers. If `take` throws, those it has not taken are still there.
   void abandon(const Take& take);
 
   std::size_t size() const { return waiting_; }

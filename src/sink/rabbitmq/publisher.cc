@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <utility>
 
 #include <fmt/format.h>
@@ -9,6 +10,7 @@
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "base/error_text.h"
 #include "sink/rabbitmq/prepare.h"
 
 namespace waybill::rabbitmq {
@@ -46,7 +48,15 @@ bool Publisher::has_room() const {
 }
 
 void Publisher::publish(const EventView& event, std::uint64_t ticket, Outcomes& outcomes, Steady now) {
-  std::string refusal = dresser_.dress(event);
+  std::string refusal;
+  try {
+    refusal = dresser_.dress(event);
+  } catch (const std::bad_alloc&) {
+    throw;  // It is no event's fault.
+  } catch (const std::exception& failure) {
+    outcomes.push_back({.ticket = ticket, .kind = Kind::retry, .reason = "cannot be encoded: " + error_text(failure)});
+    return;
+  }
   if (refusal.empty())
     refusal = connection_.writer().append_message(connection_.output().end(), Connection::channel, dresser_.exchange(),
                                                   dresser_.routing_key(), dresser_.message());
@@ -111,7 +121,6 @@ void Publisher::receive(Outcomes& outcomes) {
 }
 
 void Publisher::take(const amqp_frame_t& frame, Outcomes& outcomes) {
-  if (frame.channel != Connection::channel) return;
   if (frame.frame_type != AMQP_FRAME_METHOD) return take_return(frame);
   const amqp_method_t& method = frame.payload.method;
   if (method.id == AMQP_BASIC_ACK_METHOD) {
@@ -120,24 +129,18 @@ void Publisher::take(const amqp_frame_t& frame, Outcomes& outcomes) {
   } else if (method.id == AMQP_BASIC_NACK_METHOD) {
     const auto& nack = *static_cast<const amqp_basic_nack_t*>(method.decoded);
     confirmed(nack.delivery_tag, nack.multiple != 0, false, outcomes);
-  } else if (method.id == AMQP_BASIC_RETURN_METHOD) {
-    returning_ = true;
   } else if (method.id == AMQP_CHANNEL_CLOSE_METHOD) {
     const auto& close = *static_cast<const amqp_channel_close_t*>(method.decoded);
     channel_closed({.code = close.reply_code, .text = std::string(text_of(close.reply_text))}, outcomes);
   }
 }
 
-// A returned message comes whole, before its confirmation. It is recognised by its id; a `return` has no number.
+// The frames of a returned message come before its confirmation: nothing else has a content on a channel that only
+// publishes. It is recognised by its id; a `return` has no number.
 void Publisher::take_return(const amqp_frame_t& frame) {
-  if (frame.frame_type == AMQP_FRAME_BODY) {
-    returned_bytes_ -= std::min<std::uint64_t>(returned_bytes_, frame.payload.body_fragment.len);
-    return;
-  }
-  if (frame.frame_type != AMQP_FRAME_HEADER || !std::exchange(returning_, false)) return;
-  returned_bytes_ = frame.payload.properties.body_size;
-  const auto& properties = *static_cast<const amqp_basic_properties_t*>(frame.payload.properties.decoded);
-  const auto id = EventId::parse(text_of(properties.message_id));
+  if (frame.frame_type != AMQP_FRAME_HEADER) return;
+  const auto* properties = static_cast<const amqp_basic_properties_t*>(frame.payload.properties.decoded);
+  const auto id = properties ? EventId::parse(text_of(properties->message_id)) : std::nullopt;
   if (!id || !tracker_.give_back(*id))
     throw Error(Remedy::retry, fmt::format("{}: it gives back a message that was not sent", where()));
 }

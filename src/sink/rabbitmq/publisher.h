@@ -64,9 +64,7 @@ class Publisher {
   Connection connection_;
   ConfirmTracker tracker_;
   bool any_answered_ = false;
-  bool returning_ = false;            // The frames of a returned message are coming.
-  std::uint64_t returned_bytes_ = 0;  // Of its body, still to come.
-  bool held_off_ = false;             // as of the last look
+  bool held_off_ = false;  // as of the last look
   Steady held_off_since_{};
   Steady::duration held_off_for_{};  // before that
 };

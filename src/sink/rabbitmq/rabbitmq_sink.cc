@@ -11,6 +11,7 @@
 #include "waybill/error.h"
 
 #include "base/assert.h"
+#include "base/error_text.h"
 #include "base/waker.h"
 #include "net/expiry.h"
 #include "sink/rabbitmq/options.h"
@@ -28,6 +29,8 @@ using rabbitmq::Publisher;
 constexpr std::size_t hand_over_size = 128;
 // How long the last words to a broker may take, that a connection ends.
 constexpr auto goodbye_time = 500ms;
+// After an exception that nothing could be done about, as when memory is short.
+constexpr auto failure_pause = 100ms;
 
 struct Item {
   const EventView* event = nullptr;
@@ -118,16 +121,35 @@ class RabbitmqSink final : public Sink {
   // --- Our thread
 
   void run() {
-    while (!stop_) {
-      if (round_ != working_round_) begin_round();
-      const std::uint64_t probes = take_orders();
-      if (!publisher_ && (!pending_.empty() || probes > 0)) connect();
-      if (publisher_) work();
-      tell(probes);
-      if (!busy()) wait();
-    }
+    while (!stop_) try {
+        turn();
+      } catch (const std::exception& failure) {
+        // Out of memory, even to say so: whatever is under way keeps its place, and is told of at the next turn.
+        log_failure(failure);
+        pause_after_failure();
+      }
     if (publisher_) publisher_->close(std::chrono::steady_clock::now() + goodbye_time);
   }
+
+  void turn() {
+    if (round_ != working_round_) begin_round();
+    const std::uint64_t probes = take_orders();
+    if (!publisher_ && (!pending_.empty() || probes > 0)) connect();
+    if (publisher_) work();
+    tell(probes);
+    if (!busy()) wait();
+  }
+
+  void log_failure(const std::exception& failure) const noexcept {
+    try {
+      log_.error("the destination's thread has failed; will try again",
+                 {{"destination", options_.name}, {"error", error_text(failure)}});
+    } catch (const std::exception&) {
+      return;
+    }
+  }
+
+  void pause_after_failure() { std::this_thread::sleep_for(failure_pause); }
 
   bool busy() const { return stop_ || (publisher_ && !pending_.empty() && publisher_->has_room()); }
 
@@ -178,8 +200,9 @@ class RabbitmqSink final : public Sink {
         call_again();
         log_.info("connected", {{"destination", options_.name}, {"broker", publisher_->where()}});
         return;
-      } catch (const Error& error) {
-        reasons += (reasons.empty() ? "" : "; ") + std::string(error.what());
+      } catch (const std::exception& error) {
+        publisher_.reset();
+        reasons += (reasons.empty() ? "" : "; ") + error_text(error);
         host_ = (host_ + 1) % options_.hosts.size();
       }
     }
@@ -193,10 +216,11 @@ class RabbitmqSink final : public Sink {
       publish(now);
       publisher_->work(found_, now);
       note_blocked();
-    } catch (const Error& error) {
-      publisher_->lost(error.what(), found_);
-      log_.warning("the connection is over", {{"destination", options_.name}, {"error", error.what()}});
-      give_up(error.what());
+    } catch (const std::exception& error) {
+      const std::string reason = error_text(error);
+      publisher_->lost(reason, found_);
+      log_.warning("the connection is over", {{"destination", options_.name}, {"error", reason}});
+      give_up(reason);
       publisher_.reset();
       call_again();
       host_ = (host_ + 1) % options_.hosts.size();
@@ -208,8 +232,8 @@ class RabbitmqSink final : public Sink {
     if (round_ != working_round_) return;
     while (!pending_.empty() && publisher_->has_room()) {
       const Item item = pending_.front();
-      pending_.pop_front();
       publisher_->publish(*item.event, item.ticket, found_, now);
+      pending_.pop_front();  // Not earlier: should that throw, it is still to be answered for.
     }
   }
 
@@ -234,8 +258,8 @@ class RabbitmqSink final : public Sink {
   // What was not sent certainly did not arrive.
   void give_up(const std::string& reason) {
     away_ = reason;
-    for (const Item& item : std::exchange(pending_, {}))
-      found_.push_back({.ticket = item.ticket, .kind = Outcome::Kind::unavailable, .reason = reason});
+    for (; !pending_.empty(); pending_.pop_front())
+      found_.push_back({.ticket = pending_.front().ticket, .kind = Outcome::Kind::unavailable, .reason = reason});
   }
 
   void tell(std::uint64_t probes) {
