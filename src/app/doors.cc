@@ -14,13 +14,14 @@ std::vector<StreamOptions> streams_of(const Settings& settings) {
   std::vector<StreamOptions> streams;
   for (const auto& destination : settings.destinations)
     if (!destination.sink.make)
-      streams.push_back({.name = destination.options.name, .match = destination.options.match});
+      streams.push_back(
+          {.name = destination.options.name, .match = destination.options.match, .token = destination.stream_token});
   return streams;
 }
 
 bool same(const std::vector<StreamOptions>& a, const std::vector<StreamOptions>& b) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), [](const StreamOptions& one, const StreamOptions& other) {
-    return one.name == other.name && one.match == other.match;
+    return one.name == other.name && one.match == other.match && one.token == other.token;
   });
 }
 

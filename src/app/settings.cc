@@ -194,6 +194,22 @@ void read_failure(Section& section, DestinationOptions& options) {
       section.integer("blocked_max", options.blocked_max, {1, 100'000'000}, "The same for all keys of one shard");
 }
 
+// A stream shows every event to whoever can connect, which are all users of this machine: so it asks for a token,
+// unless somebody has said that it need not.
+std::string read_stream_token(Section& section) {
+  constexpr std::size_t token_bytes_min = 16;
+  const std::string token = section.secret("token", "What clients must send: \"Authorization: Bearer TOKEN\"");
+  const bool open = section.boolean("open", false, "Every user of this machine may read it, without a token");
+  if (token.empty() && !open)
+    section.refuse("token",
+                   R"(is missing: every user of this machine could read the events; set token_file = "FILE", with )"
+                   R"(what 'openssl rand -hex 32' prints in it, or open = true)");
+  if (!token.empty() && open) section.refuse("open", "contradicts the token; remove one of them");
+  if (!token.empty() && token.size() < token_bytes_min)
+    section.refuse("token", "has less than 16 characters and could be guessed; 'openssl rand -hex 32' makes one");
+  return token;
+}
+
 Destination read_destination(Section& section, const RetryPolicy& retry) {
   Destination destination;
   destination.options.name = section.name();
@@ -201,7 +217,10 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
     section.refuse("", "the name must be 1 to 63 of a-z, 0-9, _ and -, beginning with a letter");
   destination.type = section.required_choice("type", destination_types(), "What kind of destination it is");
   destination.options.match = read_match(section.section("match"));
-  if (destination.type == stream_type) return destination;
+  if (destination.type == stream_type) {
+    destination.stream_token = read_stream_token(section);
+    return destination;
+  }
   destination.options.start =
       section.choice("start", destination.options.start, starts, "Where it begins when the store has never seen it");
   destination.options.retry = read_retry(section.section("retry"), retry);

@@ -21,7 +21,8 @@ namespace waybill::app {
 struct Destination {
   std::string type{};
   DestinationOptions options{};
-  SinkSetup sink{};  // None to make: a stream, which clients read from the log by themselves.
+  SinkSetup sink{};            // None to make: a stream, which clients read from the log by themselves.
+  std::string stream_token{};  // What clients of that stream must show; empty: nothing.
 };
 
 // Where metrics and streams are served; loopback only.

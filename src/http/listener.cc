@@ -17,7 +17,7 @@ namespace waybill::http {
 namespace {
 
 // What the kernel holds for a client that reads slowly; by itself it would take megabytes for each.
-constexpr int send_buffer_bytes = 256 * 1024;
+constexpr int send_buffer_bytes = 64 * 1024;
 constexpr int backlog = 256;
 
 struct Address {

@@ -22,6 +22,8 @@ namespace {
 
 constexpr std::uint64_t library_mark = 0;  // Connections are numbered from 1.
 constexpr std::size_t connection_memory_bytes = 32 * 1024;
+// Beyond connections_max, for those that are being cut and not yet gone.
+constexpr unsigned spare_connections = 32;
 static_assert(connection_memory_bytes >= 2 * limits::header_bytes_max);
 
 Steady now() {
@@ -66,14 +68,14 @@ Loop::Loop(const ServerOptions& options, const Router& router, std::vector<std::
 
 void Loop::start(int listen_fd) {
   daemon_ = MHD_start_daemon(MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME, 0, nullptr, nullptr, &on_request, this,
-                             MHD_OPTION_LISTEN_SOCKET, listen_fd,                                     //
-                             MHD_OPTION_CONNECTION_LIMIT, options_.connections_max,                   //
-                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_memory_bytes,             //
-                             MHD_OPTION_CONNECTION_TIMEOUT, 0U,                                       //
-                             MHD_OPTION_STRICT_FOR_CLIENT, 1,                                         //
-                             MHD_OPTION_NOTIFY_CONNECTION, &on_connection, static_cast<void*>(this),  //
-                             MHD_OPTION_NOTIFY_COMPLETED, &on_completed, static_cast<void*>(this),    //
-                             MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,                                    //
+                             MHD_OPTION_LISTEN_SOCKET, listen_fd,                                        //
+                             MHD_OPTION_CONNECTION_LIMIT, options_.connections_max + spare_connections,  //
+                             MHD_OPTION_CONNECTION_MEMORY_LIMIT, connection_memory_bytes,                //
+                             MHD_OPTION_CONNECTION_TIMEOUT, 0U,                                          //
+                             MHD_OPTION_STRICT_FOR_CLIENT, 1,                                            //
+                             MHD_OPTION_NOTIFY_CONNECTION, &on_connection, static_cast<void*>(this),     //
+                             MHD_OPTION_NOTIFY_COMPLETED, &on_completed, static_cast<void*>(this),       //
+                             MHD_OPTION_SIGPIPE_HANDLED_BY_APP, 1,                                       //
                              MHD_OPTION_END);
 }
 
@@ -132,8 +134,7 @@ void Loop::sweep() {
       if (connection->suspended) {
         resume(*connection);
       } else {
-        ::shutdown(connection->fd, SHUT_RDWR);  // The library notices, and closes it.
-        connection->deadline = Steady::max();
+        cut(*connection);
       }
     }
     next_deadline_ = std::min(next_deadline_, connection->deadline);
@@ -176,7 +177,22 @@ void Loop::on_connection(void* loop, MHD_Connection* handle, void** context, MHD
   connection->fd = MHD_get_connection_info(handle, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
   self.expect_by(*connection, now() + self.options_.request_timeout);
   *context = connection.get();
+  if (self.connections_.size() >= self.options_.connections_max) self.cut_oldest_idle();
   self.connections_.emplace(connection->number, std::move(connection));
+}
+
+// Makes room for one more: whoever has not sent a whole request for the longest time goes.
+void Loop::cut_oldest_idle() {
+  Connection* oldest = nullptr;
+  for (auto& [number, connection] : connections_)
+    if (!connection->begun && connection->deadline != Steady::max() && (!oldest || number < oldest->number))
+      oldest = connection.get();
+  if (oldest) cut(*oldest);
+}
+
+void Loop::cut(Connection& connection) {
+  ::shutdown(connection.fd, SHUT_RDWR);  // The library notices, and closes it.
+  connection.deadline = Steady::max();
 }
 
 void Loop::on_completed(void* loop, MHD_Connection* handle, void**, MHD_RequestTerminationCode) {
@@ -227,6 +243,8 @@ std::optional<Response> Loop::refusal(Connection& connection) {
   const auto host = find(request.headers, "host");
   if (!host || !is_own_name(*host, names_))
     return Response{.status = 421, .body = "This server goes by other names; use its loopback address.\n"};
+  if (is_cross_site(request.headers, names_))
+    return Response{.status = 403, .body = "Pages of other origins are not served.\n"};
   if (auto over = over_limits(connection.handle, request)) return over;
   auto found = router_.find(request.method, request.path);
   if (found.allow.empty()) return Response{.status = 404, .body = "There is nothing here.\n"};

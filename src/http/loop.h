@@ -83,6 +83,8 @@ class Loop {
   void notice_hang_ups();
   void resume_woken();
   void sweep();
+  void cut(Connection& connection);
+  void cut_oldest_idle();
 
   const ServerOptions options_;
   const Router& router_;

@@ -64,6 +64,15 @@ std::vector<std::string> own_names(std::string_view address, int port) {
   return names;
 }
 
+bool is_cross_site(const Fields& headers, const std::vector<std::string>& names) {
+  constexpr std::string_view scheme = "http://";
+  if (const auto origin = find(headers, "origin"))
+    if (!origin->starts_with(scheme) || !is_own_name(origin->substr(scheme.size()), names)) return true;
+  const auto site = find(headers, "sec-fetch-site").value_or("none");
+  if (site == "none" || site == "same-origin") return false;
+  return find(headers, "sec-fetch-mode") != "navigate" || find(headers, "sec-fetch-dest") != "document";
+}
+
 bool is_own_name(std::string_view host, const std::vector<std::string>& names) {
   return std::any_of(names.begin(), names.end(), [&](const std::string& name) {
     return std::equal(host.begin(), host.end(), name.begin(), name.end(),

@@ -36,6 +36,10 @@ class Router {
 // another one in its `Host` header was led here by somebody else's DNS.
 std::vector<std::string> own_names(std::string_view address, int port);
 
+// Does a browser say that a page of another origin asks? A link that a person follows (a navigation of the whole
+// window) is none of that: the page it was on does not get to see the answer.
+bool is_cross_site(const Fields& headers, const std::vector<std::string>& names);
+
 // Is `host` one of `names`? Case does not count.
 bool is_own_name(std::string_view host, const std::vector<std::string>& names);
 

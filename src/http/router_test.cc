@@ -47,5 +47,23 @@ TEST(OwnNames, NeedNoPortIfItIsTheDefault) {
   EXPECT_TRUE(is_own_name("127.0.0.5", own_names("127.0.0.5", 80)));
 }
 
+TEST(CrossSite, IsARequestOfAnotherOriginsPage) {
+  const auto names = own_names("127.0.0.1", 8780);
+  const auto asks = [&](Fields headers) { return is_cross_site(headers, names); };
+  EXPECT_FALSE(asks({}));  // No browser.
+  EXPECT_FALSE(asks({{"origin", "http://localhost:8780"}}));
+  EXPECT_TRUE(asks({{"origin", "http://localhost:3000"}}));
+  EXPECT_TRUE(asks({{"origin", "https://localhost:8780"}}));
+  EXPECT_TRUE(asks({{"origin", "https://evil.example"}}));
+  EXPECT_TRUE(asks({{"origin", "null"}}));
+  EXPECT_FALSE(asks({{"sec-fetch-site", "none"}}));
+  EXPECT_FALSE(asks({{"sec-fetch-site", "same-origin"}}));
+  EXPECT_TRUE(asks({{"sec-fetch-site", "same-site"}}));
+  EXPECT_TRUE(asks({{"sec-fetch-site", "cross-site"}, {"sec-fetch-mode", "no-cors"}}));
+  EXPECT_TRUE(asks({{"sec-fetch-site", "cross-site"}, {"sec-fetch-mode", "navigate"}, {"sec-fetch-dest", "iframe"}}));
+  EXPECT_FALSE(
+      asks({{"sec-fetch-site", "cross-site"}, {"sec-fetch-mode", "navigate"}, {"sec-fetch-dest", "document"}}));
+}
+
 }  // namespace
 }  // namespace waybill::http

@@ -24,7 +24,8 @@ struct ServerOptions {
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;  // 0: any free one.
 
-  // Clients beyond it wait in the system's queue.
+  // One more, and the connection is cut that has been without a whole request for the longest time: those that do
+  // nothing keep nobody out. If there is none, clients wait in the system's queue.
   unsigned connections_max = 512;
   // Streams beyond it are answered with 503, so that plain requests always find a connection.
   unsigned streams_max = 448;
@@ -38,7 +39,8 @@ struct ServerOptions {
 // A Server answers HTTP/1.1 requests, plain and streamed, on one thread of its own (epoll).
 // For every request, whatever its path, it holds the `Host` header to the names a loopback server can have,
 // with its port: any other is answered with 421, since then some page had its own name resolve to this
-// machine (DNS rebinding). Every answer has the headers that keep a browser from running, framing, storing or
+// machine (DNS rebinding). A request that a browser makes for a page of another origin (`Origin`, `Sec-Fetch-Site`) is
+// answered with 403. Every answer has the headers that keep a browser from running, framing, storing or
 // guessing at what it was sent. Exceptions are requests so broken that they never become one, which the
 // library under it answers by itself: malformed, or with headers over 32 KiB. HEAD is answered wherever GET
 // is. A request body must state its length (else 411). The methods are one thread's affair, except port(),

@@ -244,5 +244,28 @@ TEST(ServerDescriptorsTest, Row85_TooFewAreAnErrorThatSaysSo) {
   server.start();
 }
 
+TEST_F(ServerTest, PagesOfOtherOriginsAreRefusedOnEveryPath) {
+  auto c = client();
+  for (const char* path : {"/", "/stream/board", "/nothing"}) {
+    EXPECT_EQ(403, c.get(path, "Origin: https://evil.example\r\n").status) << path;
+    EXPECT_EQ(403, c.get(path, "Sec-Fetch-Site: cross-site\r\n").status) << path;
+  }
+  EXPECT_EQ(200, c.get("/", "Sec-Fetch-Site: same-origin\r\n").status);
+}
+
+class SmallServerTest : public ServerTest {
+ protected:
+  SmallServerTest() : ServerTest({.connections_max = 4}) {}
+};
+
+TEST_F(SmallServerTest, ConnectionsThatDoNothingKeepNobodyOut) {
+  std::vector<RawClient> idle;
+  for (int i = 0; i < 12; ++i) idle.emplace_back(server_.port());
+  idle.back().send("GET / HTTP/1.1\r\n");  // And never the rest.
+  const auto begun = std::chrono::steady_clock::now();
+  EXPECT_EQ(200, client().get("/").status);
+  EXPECT_LT(std::chrono::steady_clock::now() - begun, 3000ms) << "request_timeout is 10 s";
+}
+
 }  // namespace
 }  // namespace waybill::http

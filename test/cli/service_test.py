@@ -237,7 +237,8 @@ class MetricsTest(ServiceTest):
             self.assertIn("cannot listen on 127.0.0.1", self.run_cli("run", "--set", f"listen={listen}").err)
 
     def test_off(self):
-        self.configure(self.destination("log"), '[destinations.live]\ntype = "stream"\n', before='listen = "off"\n')
+        self.configure(self.destination("log"), '[destinations.live]\ntype = "stream"\nopen = true\n',
+                       before='listen = "off"\n')
         self.assertIn("listen: is off, but destination 'live' is a stream", self.refused("run"))
 
 
@@ -326,7 +327,7 @@ class ReloadTest(ServiceTest):
     def test_streams_come_and_go(self):
         self.configure(self.destination("a"))
         service = self.start()
-        self.configure(self.destination("a"), '[destinations.live]\ntype = "stream"\n')
+        self.configure(self.destination("a"), '[destinations.live]\ntype = "stream"\nopen = true\n')
         self.reload(service)
         connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
         connection.request("GET", "/stream/live?from=beginning")
@@ -338,6 +339,31 @@ class ReloadTest(ServiceTest):
         self.configure(self.destination("a"))
         self.reload(service)
         self.assertEqual(404, service.ask("/stream/live")[0].status)
+        service.stop()
+
+    def test_a_stream_wants_its_token(self):
+        def stream(keys):
+            self.configure(self.destination("a"), f'[destinations.live]\ntype = "stream"\n{keys}\n')
+
+        stream("")
+        self.assertIn("destinations.live.token: is missing: every user of this machine could read", self.refused("run"))
+        self.write("token", "short\n")
+        (self.folder / "token").chmod(0o600)
+        stream('token_file = "token"')
+        self.assertIn("could be guessed", self.refused("run"))
+        self.write("token", "0123456789abcdef\n")
+        stream('token_file = "token"\nopen = true')
+        self.assertIn("contradicts the token", self.refused("run"))
+        stream('token_file = "token"')
+        self.assertNotIn("0123456789abcdef", self.succeed("config", "show").out)
+        service = self.start()
+        for headers, status in [({}, 401), ({"Authorization": "Bearer wrong"}, 401),
+                                ({"Authorization": "Bearer 0123456789abcdef", "Origin": "http://evil.example"}, 403),
+                                ({"Authorization": "Bearer 0123456789abcdef"}, 200)]:
+            connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=10)
+            connection.request("GET", "/stream/live?from=beginning", headers=headers)
+            self.assertEqual(status, connection.getresponse().status)
+            connection.close()
         service.stop()
 
     def test_a_file_that_is_gone_and_a_signal_that_is_nothing(self):

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 
 #include "base/assert.h"
+#include "base/same_secret.h"
 #include "sink/stream/client_source.h"
 
 namespace waybill {
@@ -31,6 +32,19 @@ http::Response bad_request(const std::string& text) {
 bool may_be_place(std::string_view text) {
   return text != "now" && text.size() <= place_bytes_max &&
          std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < '\x7f'; });
+}
+
+// What a client gets that may not read; nothing if it may.
+std::optional<http::Response> refusal_without(const std::string& token, const http::Request& request) {
+  constexpr std::string_view scheme = "bearer ";
+  if (token.empty()) return std::nullopt;
+  const auto shown = http::find(request.headers, "authorization").value_or("");
+  const bool bearer = shown.size() > scheme.size() && std::equal(scheme.begin(), scheme.end(), shown.begin(),
+                                                                 [](char a, char b) { return a == (b | 0x20); });
+  if (bearer && same_secret(shown.substr(scheme.size()), token)) return std::nullopt;
+  return http::Response{.status = 401,
+                        .body = "This stream wants its token: Authorization: Bearer TOKEN.\n",
+                        .headers = {{"WWW-Authenticate", "Bearer"}}};
 }
 
 // Where a client wants to begin, as Hub::join takes it, or what is wrong with that.
@@ -70,7 +84,9 @@ class EventStream::Impl {
   void add_to(http::Server& server) {
     // The hub is shared: a client's answer may outlive this.
     server.route("GET", "/stream/" + options_.name,
-                 [hub = hub_, heartbeat = options_.heartbeat](const http::Request& request) -> http::Answer {
+                 [hub = hub_, heartbeat = options_.heartbeat,
+                  token = options_.token](const http::Request& request) -> http::Answer {
+                   if (auto refused = refusal_without(token, request)) return std::move(*refused);
                    auto start = start_of(request);
                    if (auto* wrong = std::get_if<http::Response>(&start)) return std::move(*wrong);
                    auto client = hub->join(request.wake, std::get<std::optional<std::string>>(std::move(start)));

@@ -16,6 +16,9 @@ namespace waybill {
 struct StreamOptions {
   std::string name{};  // As a destination's: ^[a-z][a-z0-9_-]{0,62}$
   Match match{};       // Which events it serves.
+  // What a client must send as "Authorization: Bearer TOKEN"; any other is answered with 401. Empty: whoever can
+  // connect to the server may read, which is every user of the machine.
+  std::string token{};
   // How long a client hears nothing at most.
   std::chrono::milliseconds heartbeat{15'000};
   // The newest events, kept in memory for all clients together. Larger: fewer of them ever fall behind.

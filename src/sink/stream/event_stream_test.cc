@@ -211,5 +211,18 @@ TEST_F(EventStreamTest, MayEndAfterTheServer) {
   EXPECT_EQ(0U, stream_->clients());
 }
 
+TEST_F(EventStreamTest, WantsItsToken) {
+  serve({.token = "0123456789abcdef"});
+  EXPECT_EQ(401, refused(""));
+  EXPECT_EQ(401, refused("?token=0123456789abcdef"));
+  for (const char* shown : {"Bearer 0123456789abcdeF", "Bearer 0123456789abcde", "Bearer 0123456789abcdef0", "Bearer ",
+                            "Basic 0123456789abcdef", "0123456789abcdef", ""})
+    EXPECT_EQ(401, refused("", fmt::format("Authorization: {}\r\n", shown))) << shown;
+  log_.append_many(1);
+  auto client = open("?from=beginning", "Authorization: Bearer 0123456789abcdef\r\n");
+  expect(client, 0, 0);
+  open("", "authorization: bearer 0123456789abcdef\r\n");
+}
+
 }  // namespace
 }  // namespace waybill

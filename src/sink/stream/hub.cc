@@ -9,7 +9,10 @@ namespace waybill::stream {
 namespace {
 
 // How many events a client that was behind is known to have, so that they are not sent again.
-constexpr std::size_t known_max = 4'096;
+constexpr std::size_t known_max = 1'024;
+
+constexpr std::size_t page_bytes_least = std::size_t{16} * 1024;
+constexpr std::size_t page_bytes_most = std::size_t{1024} * 1024;
 
 }  // namespace
 
@@ -25,6 +28,7 @@ class Client {
   std::uint64_t known_until = 0;            // live: before this arrival of the head's.
   bool on_errand = false;                   // behind: a page is asked for
   std::deque<FramePtr> page{};              // behind: read, not taken yet
+  std::size_t page_bytes = 0;               // of that page, as it was read
   std::string page_place{};                 // behind: after the page
   std::optional<std::uint64_t> joins_at{};  // behind: goes live after the page, at this number
 
@@ -62,6 +66,7 @@ void Hub::leave(const ClientPtr& client) {
   client->state = Client::State::ended;
   clients_.erase(client);
   std::erase(errands_, client);
+  forget_page(*client);
 }
 
 std::optional<http::Response> Hub::open(const ClientPtr& client) {
@@ -151,8 +156,12 @@ void Hub::break_off() {
 
 std::optional<Errand> Hub::next_errand() {
   const std::lock_guard lock(mutex_);
-  if (errands_.empty() || !head_) return std::nullopt;
+  if (errands_.empty() || !head_ || pages_bytes_ >= limits_.pages_bytes_max) return std::nullopt;
+  const auto behind = static_cast<std::size_t>(std::count_if(
+      clients_.begin(), clients_.end(), [](const auto& client) { return client->state == Client::State::behind; }));
   Errand errand{.client = std::move(errands_.front())};
+  errand.bytes_max =
+      std::clamp(limits_.pages_bytes_max / std::max<std::size_t>(behind, 1), page_bytes_least, page_bytes_most);
   errands_.pop_front();
   errand.place = errand.client->place;
   errand.ring_end = ring_end();
@@ -169,6 +178,8 @@ void Hub::fulfil(const Errand& errand, Frames read) {
   for (const auto& frame : read.frames) client.known.insert(frame->event);
   while (client.known.size() > known_max) client.known.erase(client.known.begin());  // Ids begin with the time.
   client.page.assign(read.frames.begin(), read.frames.end());
+  for (const auto& frame : read.frames) client.page_bytes += frame->text.size();
+  pages_bytes_ += client.page_bytes;
   client.page_place = std::move(read.place);
   if (client.page.empty()) page_drained(errand.client);
   client.wake();
@@ -213,7 +224,15 @@ void Hub::fall_behind(const ClientPtr& client) {
   errand_waker_.wake();
 }
 
+void Hub::forget_page(Client& client) {
+  const bool was_full = pages_bytes_ >= limits_.pages_bytes_max;
+  pages_bytes_ -= std::exchange(client.page_bytes, 0);
+  client.page.clear();
+  if (was_full && !errands_.empty()) errand_waker_.wake();
+}
+
 void Hub::page_drained(const ClientPtr& client) {
+  forget_page(*client);
   client->place = client->page_place;
   const auto number = std::exchange(client->joins_at, std::nullopt);
   if (!number || *number < ring_first_) return fall_behind(client);

@@ -22,6 +22,9 @@ using ClientPtr = std::shared_ptr<Client>;
 struct RingLimits {
   std::size_t events_max = 4'096;
   std::size_t bytes_max = 8 * 1024 * 1024;
+  // What was read for clients that are behind, and they have not taken, for all of them together. When it is reached
+  // nothing more is read for them until somebody has taken a page, or is gone.
+  std::size_t pages_bytes_max = 32 * 1024 * 1024;
 };
 
 // What a client gets next.
@@ -36,6 +39,7 @@ struct Errand {
   ClientPtr client{};
   std::string place{};
   std::uint64_t ring_end = 0;  // As the reading began.
+  std::size_t bytes_max = 0;   // Of the page; one event more than that at most.
 };
 
 // The Hub is where the two readers of a stream and its clients meet.
@@ -88,6 +92,7 @@ class Hub {
   void go_live(Client& client, std::uint64_t number);
   void fall_behind(const ClientPtr& client);
   void page_drained(const ClientPtr& client);
+  void forget_page(Client& client);
   std::optional<std::uint64_t> find_in_ring(const std::string& place) const;
   std::uint64_t ring_end() const { return ring_first_ + ring_.size(); }
   void drop_oldest();
@@ -105,6 +110,7 @@ class Hub {
   std::uint64_t ring_first_ = 0;
   std::uint64_t head_arrivals_ = 0;  // How often the head had read all there was.
   std::size_t ring_bytes_ = 0;
+  std::size_t pages_bytes_ = 0;
 };
 
 }  // namespace waybill::stream

@@ -239,5 +239,28 @@ TEST(Pace, SlowsDownAndQuickens) {
   EXPECT_EQ(5, pace.next().count());
 }
 
+// What was read for clients that take nothing is bounded for all of them together.
+TEST(HubPages, AreReadOnlyWhileThereIsRoom) {
+  FakeLog log;
+  Hub hub({.events_max = 1, .pages_bytes_max = 1});
+  HeadReader head("test", hub, [&] { return log.follow(); }, {}, {});
+  CatchUpReader catch_up("test", hub, [&] { return log.follow(); }, {}, {});
+  log.append_many(3);
+  const auto first = hub.join({}, "");
+  const auto second = hub.join({}, "");
+  head.step();
+  for (int i = 0; i < 5; ++i) catch_up.step();
+  ASSERT_TRUE(hub.take(first).frame);
+  EXPECT_FALSE(hub.take(second).frame) << "the first one's page is all there may be";
+  while (hub.take(first).frame) {
+  }
+  for (int i = 0; i < 5; ++i) catch_up.step();
+  EXPECT_TRUE(hub.take(second).frame);
+  hub.leave(second);
+  const auto third = hub.join({}, "");
+  for (int i = 0; i < 5; ++i) catch_up.step();
+  EXPECT_TRUE(hub.take(third).frame) << "who is gone takes no room";
+}
+
 }  // namespace
 }  // namespace waybill::stream

@@ -96,7 +96,7 @@ Steady CatchUpReader::step() {
   }
   idle_since_.reset();
   try {
-    hub_.fulfil(*errand, frames_of(follower().read(errand->place, page_events_max), match_, page_bytes_max));
+    hub_.fulfil(*errand, frames_of(follower().read(errand->place, page_events_max), match_, errand->bytes_max));
     back();
     return Steady{};
   } catch (const Error& e) {
