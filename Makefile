@@ -4,10 +4,10 @@
 # with destinations that fail and people who redrive), `make chaos-brokers` (half an hour of restarting RabbitMQ and
 # NATS), `make chaos-conflicts` (a hundred thousand of them), `make chaos-failover` (half an hour of changing the primary under
 # Patroni; needs root, for network namespaces); `make proof-rebuild` (a projection of a million events rebuilt
-# under load); `make bench`, `make bench-failures`, `make bench-brokers` and `make bench-library` (at most half an hour of
+# under load); `make fuzz` (a minute for each parser that meets strangers, or as ARGS say); `make bench`, `make bench-failures`, `make bench-brokers` and `make bench-library` (at most half an hour of
 # figures each, into build/bench/).
 .PHONY: build examples install run test asan tsan lint format chaos-core chaos-failures chaos-brokers chaos-conflicts chaos-failover \
-  proof-rebuild bench   bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint packages-failover
+  proof-rebuild bench fuzz bench-failures bench-brokers bench-library clean packages-build packages-test packages-lint packages-failover packages-fuzz
 ARGS ?=
 PREFIX ?= /usr/local
 PYTHON = /usr/bin/python3 -B
@@ -94,6 +94,11 @@ bench-library: packages-test
 	cmake --build --preset release --target library_bench
 	build/bench/library_bench --output build/bench/library.json $(ARGS)
 
+fuzz: packages-fuzz
+	cmake --preset fuzz
+	cmake --build --preset fuzz --target fuzz
+	$(PYTHON) test/fuzz/run.py build/fuzz $(ARGS)
+
 lint: packages-lint
 	cmake --preset release -DWAYBILL_TESTS=ON
 	clang-format --dry-run --Werror $$(git ls-files '*.h' '*.cc')
@@ -102,7 +107,7 @@ lint: packages-lint
 format: packages-lint
 	clang-format -i $$(git ls-files '*.h' '*.cc')
 
-packages-build packages-test packages-lint packages-failover:
+packages-build packages-test packages-lint packages-failover packages-fuzz:
 	@tools/packages $(@:packages-%=%)
 
 clean:
