@@ -55,6 +55,25 @@ class RouteTest(CliTest):
         self.assertNotIn("\ufffd", out)
         self.assertIn("ü" * 600, self.succeed(*args, "--body").out)
 
+    def test_an_own_routing_key(self):
+        def route(**keys):
+            extra = "".join(f"{name} = {value}\n" for name, value in keys.items())
+            self.write("waybill.toml", f'store = "sqlite:test.db"\n[destinations.q]\ntype = "rabbitmq"\n'
+                       f'url = "amqp://h"\nexchange = "x"\n{extra}')
+            line = json.dumps({"topic": "t", "tenant": "north", "routing_key": "south.t", "payload": 1})
+            result = self.run_cli("route", "test", "--json", stdin=line)
+            [only] = result.json["destinations"]
+            return only["rejected"] or only["address"], only["note"]
+
+        self.assertEqual(("exchange 'x', routing key 'south.t'", None), route())
+        named = '"{tenant}.{topic}"'
+        address, note = route(routing_key=named)
+        self.assertEqual("exchange 'x', routing key 'north.t'", address)
+        self.assertIn("own_routing_key = false", note)
+        refused, _ = route(routing_key=named, own_routing_key="true")
+        self.assertIn("does not fit the destination's template '{tenant}.{topic}'", refused)
+        self.assertEqual("exchange 'x', routing key 't'", route(own_routing_key="false")[0])
+
     def test_an_event_of_the_store(self):
         self.succeed("migrate")
         self.succeed("enqueue", "--topic", "order.paid", "--id", ID, "--payload", "7")

@@ -58,7 +58,7 @@ class ConsumeSuite : public DatabaseTest {
                     .payload = sent.payload,
                     .content_type = "application/json",
                     .metadata = "{}",
-                    .headers = "{}",
+                    .headers = R"({"note":"Jörg 100 %","plain":"50 %"})",
                     .occurred_at = system_clock().now()};
       if (envelope == Envelope::masstransit) sent.event.payload = "{}";
       sink_->submit(sent.event, sent_.size());
@@ -131,8 +131,11 @@ INSTANTIATE_TEST_SUITE_P(Databases, ConsumeSuite, testing::Values("postgres", "s
 
 TEST_P(ConsumeSuite, EveryEnvelopeArrives) {
   std::vector<std::string> seen;
+  std::string own_headers;
   start([&](Connection&, const Delivery& delivery) {
     seen.push_back(delivery.id + " " + delivery.event.payload + (delivery.event.type.empty() ? " without type" : ""));
+    for (const Header& header : delivery.headers)
+      if (header.name == "note" || header.name == "plain") own_headers += header.name + "=" + header.value + ";";
   });
   std::vector<std::string> wanted;
   for (const Envelope envelope : {Envelope::cloudevents, Envelope::cloudevents_structured, Envelope::waybill,
@@ -143,6 +146,9 @@ TEST_P(ConsumeSuite, EveryEnvelopeArrives) {
   EXPECT_TRUE(eventually([&] { return counts().handled == 5; })) << logged();
   stop();
   EXPECT_EQ(wanted, seen);
+  std::string expected;
+  for (std::size_t i = 0; i < wanted.size(); ++i) expected += "note=Jörg 100 %;plain=50 %;";
+  EXPECT_EQ(expected, own_headers) << "whatever the protocol does to what is not ASCII";
   EXPECT_TRUE(eventually([&] { return broker().unsettled(queue_) == 0; }));
 }
 
