@@ -15,8 +15,8 @@
 
 #include "waybill/error.h"
 
-#include "config/reading.h"
 #include "base/suggest.h"
+#include "config/reading.h"
 #include "config/toml.h"
 
 namespace waybill::config {

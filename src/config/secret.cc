@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
@@ -45,9 +46,17 @@ std::string_view authority_password(std::string_view url) {
   return whole.substr(colon + 1, at - colon - 1);
 }
 
-void hide(std::string& text, std::string_view original, std::string_view part) {
-  // From the end to the front, so that what stands before keeps its place.
-  text.replace(static_cast<std::size_t>(part.data() - original.data()), part.size(), redacted);
+// The parts may overlap, and stand in any order.
+std::string redact(std::string_view text, std::vector<std::string_view> parts) {
+  std::sort(parts.begin(), parts.end(), [](auto a, auto b) { return a.data() < b.data(); });
+  std::string out;
+  std::size_t done = 0;
+  for (const auto part : parts) {
+    const auto begin = static_cast<std::size_t>(part.data() - text.data());
+    if (begin >= done) out.append(text.substr(done, begin - done)).append(redacted);
+    done = std::max(done, begin + part.size());
+  }
+  return out.append(text.substr(done));
 }
 
 }  // namespace
@@ -66,9 +75,7 @@ std::string redact_url(std::string_view url) {
     if (!part.empty()) parts.push_back(part);
     from = static_cast<std::size_t>(part.data() - url.data());
   }
-  std::string text(url);
-  for (auto part = parts.rbegin(); part != parts.rend(); ++part) hide(text, url, *part);
-  return text;
+  return redact(url, std::move(parts));
 }
 
 bool has_reference(std::string_view text) {

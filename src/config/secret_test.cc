@@ -19,6 +19,13 @@ TEST(RedactUrl, Security31_HidesPasswordsAndNothingElse) {
   EXPECT_EQ("postgresql://u:********@db/c?password=********", redact_url("postgresql://u:a@db/c?password=b"));
 }
 
+// One of the two was shown in part, and some texts ended the program.
+TEST(RedactUrl, HidesSecretsThatOverlap) {
+  EXPECT_EQ("postgresql://u:********@db/x?password=********",
+            redact_url("postgresql://u:a&password=b#secret@db/x?password=c"));
+  EXPECT_EQ("a&password=********", redact_url("a&password=postgresql://u:secret@db/x?passw22"));
+}
+
 TEST(UrlPassword, IsFoundInBothPlaces) {
   EXPECT_EQ("s3cret", url_password("postgresql://relay:s3cret@db/clinic"));
   EXPECT_EQ("s3cret", url_password("postgresql://db/clinic?password=s3cret"));

@@ -12,11 +12,11 @@
 #include "waybill/error.h"
 
 #include "base/json_text.h"
+#include "base/suggest.h"
 #include "base/time_text.h"
 #include "config/byte_size.h"
 #include "config/reading.h"
 #include "config/secret.h"
-#include "base/suggest.h"
 
 namespace waybill::config {
 namespace {
