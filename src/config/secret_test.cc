@@ -20,7 +20,7 @@ TEST(RedactUrl, Security31_HidesPasswordsAndNothingElse) {
 }
 
 // One of the two was shown in part, and some texts ended the program.
-TEST(RedactUrl, HidesSecretsThatOverlap) {
+TEST(RedactUrl, Security31_HidesSecretsThatOverlap) {
   EXPECT_EQ("postgresql://u:********@db/x?password=********",
             redact_url("postgresql://u:a&password=b#secret@db/x?password=c"));
   EXPECT_EQ("a&password=********", redact_url("a&password=postgresql://u:secret@db/x?passw22"));

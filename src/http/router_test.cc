@@ -47,7 +47,7 @@ TEST(OwnNames, NeedNoPortIfItIsTheDefault) {
   EXPECT_TRUE(is_own_name("127.0.0.5", own_names("127.0.0.5", 80)));
 }
 
-TEST(CrossSite, IsARequestOfAnotherOriginsPage) {
+TEST(CrossSite, Security5_IsARequestOfAnotherOriginsPage) {
   const auto names = own_names("127.0.0.1", 8780);
   const auto asks = [&](Fields headers) { return is_cross_site(headers, names); };
   EXPECT_FALSE(asks({}));  // No browser.

@@ -244,7 +244,7 @@ TEST(ServerDescriptorsTest, Row85_TooFewAreAnErrorThatSaysSo) {
   server.start();
 }
 
-TEST_F(ServerTest, PagesOfOtherOriginsAreRefusedOnEveryPath) {
+TEST_F(ServerTest, Security5_PagesOfOtherOriginsAreRefusedOnEveryPath) {
   auto c = client();
   for (const char* path : {"/", "/stream/board", "/nothing"}) {
     EXPECT_EQ(403, c.get(path, "Origin: https://evil.example\r\n").status) << path;
@@ -258,7 +258,7 @@ class SmallServerTest : public ServerTest {
   SmallServerTest() : ServerTest({.connections_max = 4}) {}
 };
 
-TEST_F(SmallServerTest, ConnectionsThatDoNothingKeepNobodyOut) {
+TEST_F(SmallServerTest, Security10_ConnectionsThatDoNothingKeepNobodyOut) {
   std::vector<RawClient> idle;
   for (int i = 0; i < 12; ++i) idle.emplace_back(server_.port());
   idle.back().send("GET / HTTP/1.1\r\n");  // And never the rest.

@@ -341,7 +341,7 @@ class ReloadTest(ServiceTest):
         self.assertEqual(404, service.ask("/stream/live")[0].status)
         service.stop()
 
-    def test_a_stream_wants_its_token(self):
+    def test_security3_4_a_stream_wants_its_token(self):
         def stream(keys):
             self.configure(self.destination("a"), f'[destinations.live]\ntype = "stream"\n{keys}\n')
 

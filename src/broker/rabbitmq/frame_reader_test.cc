@@ -125,7 +125,7 @@ TEST(FrameReaderTest, AFrameThatIsTooSmallForItsTypeIsRefused) {
   EXPECT_THAT(refusal(frame_of(AMQP_FRAME_HEARTBEAT, 0, "x")), HasSubstr("heartbeat"));
 }
 
-TEST(FrameReaderTest, AFrameThatIsTooLargeIsRefusedBeforeItIsThere) {
+TEST(FrameReaderTest, Security45_AFrameThatIsTooLargeIsRefusedBeforeItIsThere) {
   EXPECT_THAT(refusal(std::string("\x03\x00\x01\x7F\xFF\xFF\xFF", 7)), HasSubstr("larger than the 4096 bytes"));
   EXPECT_THAT(refusal(deliver() + header(5000) + body(std::string(4089, 'x'))),
               HasSubstr("larger than the 4096 bytes"));
@@ -145,7 +145,7 @@ TEST(FrameReaderTest, TheFramesOfAMessageMustBeInOrder) {
                         frame_of(AMQP_FRAME_HEARTBEAT, 0, "") + body("y") + ack()));
 }
 
-TEST(FrameReaderTest, PropertiesThatCannotBeDecodedAreNull) {
+TEST(FrameReaderTest, Security45_PropertiesThatCannotBeDecodedAreNull) {
   const auto decodes = [](const std::string& properties) {
     bool good = false;
     read(deliver() + header(0, properties), 1'000'000, [&](const amqp_frame_t& frame) {

@@ -211,7 +211,7 @@ TEST_F(EventStreamTest, MayEndAfterTheServer) {
   EXPECT_EQ(0U, stream_->clients());
 }
 
-TEST_F(EventStreamTest, WantsItsToken) {
+TEST_F(EventStreamTest, Security3_11_WantsItsToken) {
   serve({.token = "0123456789abcdef"});
   EXPECT_EQ(401, refused(""));
   EXPECT_EQ(401, refused("?token=0123456789abcdef"));
