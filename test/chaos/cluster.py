@@ -216,7 +216,7 @@ class Node:
     def follows(self, timeline):
         """Is it a replica that streams this timeline, or a newer one?"""
         status, answer = self.ask("/replica")
-        return status == 200 and answer.get("timeline", 0) >= timeline
+        return status == 200 and (answer.get("timeline") or 0) >= timeline
 
     def end(self):
         self.holder.kill()
@@ -322,7 +322,7 @@ class Cluster:
         return next((node for node in self.nodes if node.leads()), None)
 
     def timeline(self, leader):
-        return leader.ask("/patroni")[1].get("timeline", 0)
+        return leader.ask("/patroni")[1].get("timeline") or 0
 
     def wait_until_whole(self, leader, tick=lambda: None):
         """Both others follow; with synchronous replication, one of them is synchronous."""

@@ -169,7 +169,7 @@ class FailoverChaos(Chaos):
             relay.start()
         self.start_producers()
         self.grows("relays deliver")
-        deck = [KINDS[at % len(KINDS)] for at in range(self.options.switches)]
+        deck = [self.options.kinds[at % len(self.options.kinds)] for at in range(self.options.switches)]
         self.random.shuffle(deck)
         for kind in deck:
             self.switch(kind)
@@ -203,6 +203,7 @@ def parse():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--switches", type=int, default=30, help="of the primary (default %(default)s)")
     parser.add_argument("--synchronous", action="store_true", help="replication")
+    parser.add_argument("--kinds", type=lambda text: text.split(","), default=list(KINDS), help="of switches, default: all")
     parser.add_argument("--paths", type=lambda text: text.split(","), default=list(PATHS),
                         help="of clients to the servers: pooler, direct or both (default)")
     parser.add_argument("--lag", type=float, default=2.0, help="seconds without replication, at most, before a fault")
@@ -215,8 +216,8 @@ def parse():
     parser.add_argument("--producer", default=ROOT + "/build/test/chaos/chaos_producer", metavar="PROGRAM")
     parser.set_defaults(sync_commit="on", failing=None)
     options = parser.parse_args()
-    if not set(options.paths) <= set(PATHS):
-        parser.error("--paths: pooler, direct")
+    if not set(options.paths) <= set(PATHS) or not set(options.kinds) <= set(KINDS):
+        parser.error(f"--paths: {', '.join(PATHS)}; --kinds: {', '.join(KINDS)}")
     return options
 
 
