@@ -1,5 +1,4 @@
 #include <algorithm>
-#include <charconv>
 
 #include <fmt/format.h>
 
@@ -7,6 +6,7 @@
 
 #include "model/numbered_place.h"
 #include "store/postgres/database.h"
+#include "store/postgres/follower_place.h"
 #include "store/postgres/look.h"
 #include "store/postgres/snapshot.h"
 
@@ -14,54 +14,6 @@ namespace waybill {
 namespace {
 
 constexpr std::uint64_t reach = 200;
-
-// Where a reader of the whole log is: everything visible in `settled` is behind it, and of the window up to
-// `walking`, if there is one, what has a seq up to `last`. Written as "2.history.settled" or
-// "2.history.settled.walking.last.floor.ceiling", the snapshots in few characters: a place must fit into the header of
-// a request. See the table `history`.
-struct FollowerPlace {
-  std::string history{};
-  Snapshot settled{};
-  std::optional<Snapshot> walking{};
-  std::int64_t last = 0;
-  std::int64_t floor = 0;
-  std::int64_t ceiling = 0;
-
-  const Snapshot& end() const { return walking ? *walking : settled; }
-
-  std::string to_string(std::int64_t last_seq) const {
-    if (!walking) return fmt::format("2.{}.{}", history, settled.to_compact());
-    return fmt::format("2.{}.{}.{}.{}.{}.{}", history, settled.to_compact(), walking->to_compact(), last_seq, floor,
-                       ceiling);
-  }
-  // What follows when everything visible in `present` was read.
-  FollowerPlace after(const Snapshot& present) const { return {.history = history, .settled = present}; }
-
-  static FollowerPlace parse(std::string_view text) {
-    std::vector<std::string_view> parts;
-    while (true) {
-      const auto end = text.find('.');
-      parts.push_back(text.substr(0, end));
-      if (end == std::string_view::npos) break;
-      text.remove_prefix(end + 1);
-    }
-    const bool is_inside = parts.size() == 7;
-    const auto settled = parts.size() == 3 || is_inside ? Snapshot::parse_compact(parts[2]) : std::nullopt;
-    if (parts[0] != "2" || !settled) throw Error(Remedy::fix_input, std::string(no_place));
-    FollowerPlace place{.history = std::string(parts[1]), .settled = *settled};
-    if (!is_inside) return place;
-    place.walking = Snapshot::parse_compact(parts[3]);
-    if (!place.walking || place.walking->xmax < place.settled.xmax || !number(parts[4], place.last) ||
-        !number(parts[5], place.floor) || !number(parts[6], place.ceiling))
-      throw Error(Remedy::fix_input, std::string(no_place));
-    return place;
-  }
-
-  static bool number(std::string_view text, std::int64_t& value) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    return error == std::errc() && end == text.data() + text.size() && value >= 0;
-  }
-};
 
 class PgFollower final : public Follower {
  public:
