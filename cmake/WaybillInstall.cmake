@@ -164,5 +164,5 @@ install(FILES ${CMAKE_BINARY_DIR}/install/waybill-config.cmake ${CMAKE_BINARY_DI
 
 install(TARGETS waybill)
 # As they lie in the source, so that their links lead somewhere.
-install(FILES README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
+install(FILES LICENSE README.md ARCHITECTURE.md CHANGELOG.md CONTRIBUTING.md DESTINATION ${CMAKE_INSTALL_DOCDIR})
 install(DIRECTORY docs examples DESTINATION ${CMAKE_INSTALL_DOCDIR})

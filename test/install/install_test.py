@@ -87,6 +87,15 @@ class InstallTest(unittest.TestCase):
             for link in re.findall(r"\]\((?!https?:)([^)#\s]+)[#)]", text):
                 self.assertTrue((page.parent / link).exists(), f"{page.name}: {link}")
 
+    def test_the_license_is_installed_and_named(self):
+        self.assertIn("Apache License\n                           Version 2.0", (self.pages() / "LICENSE").read_text())
+        packages = list((self.libdir / "pkgconfig").glob("*.pc"))
+        self.assertGreater(len(packages), 1)
+        for package in packages:
+            self.assertRegex(package.read_text(), r"(?m)^License: Apache-2\.0$", package.name)
+        config = (self.libdir / "cmake" / "waybill" / "waybill-config.cmake").read_text()
+        self.assertIn("set(waybill_LICENSE Apache-2.0)", config)
+
     def test_core_headers_include_nothing_of_others(self):
         installed = sorted((self.prefix / "include" / "waybill").glob("*.h"))
         self.assertEqual({p.name for p in HEADERS.glob("*.h")}, {p.name for p in installed})
