@@ -156,7 +156,7 @@ class Relay {
   void run(std::stop_token stop);
 
   // Works until everything that was committed when it was called is delivered, or waits in the store for a later
-  // attempt, a time or a person; or until `stop`.
+  // attempt, a time or a person (a paused destination is one of these cases); or until `stop`.
   void drain(std::stop_token stop);
 
   // One turn on the caller's thread, without waiting: for loops of your own and for tests. Returns how many

@@ -265,12 +265,16 @@ bool Carrier::nothing_to_read() const {
   return !any_hungry() && !any_to_open();
 }
 
+// What a paused destination does not get waits in the log for a person.
 bool Carrier::nothing_left() const {
-  if (!nothing_to_read() || lanes_.under_way() > 0 || any_ready() || any_wanted()) return false;
+  const bool paused = shards_.paused();
+  if (any_to_open() || lanes_.under_way() > 0) return false;
+  if (!paused && (any_hungry() || any_ready() || any_wanted())) return false;
   const Steady now = context_.clock.steady();
   return std::all_of(shards_.begin(), shards_.end(), [&](const auto& place) {
     const Shard& shard = place.second;
-    return !shard.ending() && shard.lane->unsettled() == 0 && shard.lane->urgency(now) <= Lane::Urgency::whenever;
+    return !shard.ending() && (paused || shard.lane->unsettled() == 0) &&
+           shard.lane->urgency(now) <= Lane::Urgency::whenever;
   });
 }
 

@@ -336,6 +336,25 @@ TEST(RelayOnThreads, DrainDeliversEverythingAndReturns) {
   EXPECT_EQ(0, store->inspector()->status().destinations.at(0).pending.value);
 }
 
+TEST(RelayOnThreads, ADrainLeavesWhatIsPausedToAPerson) {
+  const auto store = memory_store({.shards = 4});
+  enqueue(*store, 20);
+  ScriptedSink::Script paused;
+  ScriptedSink::Script other;
+  Relay relay(*store, RelayOptions{});
+  relay.add({.name = "paused"}, std::make_unique<ScriptedSink>(paused));
+  relay.add({.name = "other"}, std::make_unique<ScriptedSink>(other));
+  relay.drain({});
+  store->operate()->pause({.id = EventId::make()}, "paused", true);
+  enqueue(*store, 30);
+  relay.drain({});
+  EXPECT_EQ(20U, paused.delivered.size());
+  EXPECT_EQ(50U, other.delivered.size());
+  store->operate()->pause({.id = EventId::make()}, "paused", false);
+  relay.drain({});
+  EXPECT_EQ(50U, paused.delivered.size());
+}
+
 TEST(RelayOnThreads, ASecondRunIsAsGoodAsTheFirst) {
   const auto store = memory_store({.shards = 4});
   ScriptedSink::Script script;
