@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "waybill/api.h"
@@ -60,7 +61,18 @@ class Sink {
   virtual void close(Steady deadline);
 };
 
-// A sink that calls `deliver` for one event after another.
-std::unique_ptr<Sink> sink_from(std::function<Outcome::Kind(const EventView&)> deliver);
+// The result of a function given to sink_from(): an Outcome::Kind alone, or with the reason that people are shown.
+//
+//   return Outcome::Kind::delivered;
+//   return {Outcome::Kind::rejected, "the address has no postcode"};
+struct Delivery {
+  Delivery(Outcome::Kind what, std::string why = {}) : kind(what), reason(std::move(why)) {}
+
+  Outcome::Kind kind;
+  std::string reason;  // As Outcome::reason: shown in status, log and dead letters, so without payloads or secrets.
+};
+
+// A sink that calls `deliver` for one event after another. An exception counts as `retry`, with its text as the reason.
+std::unique_ptr<Sink> sink_from(std::function<Delivery(const EventView&)> deliver);
 
 }  // namespace waybill

@@ -1,6 +1,8 @@
 #include <exception>
 #include <utility>
 
+#include <fmt/format.h>
+
 #include "waybill/sink.h"
 
 namespace waybill {
@@ -8,7 +10,7 @@ namespace {
 
 class CallSink final : public Sink {
  public:
-  explicit CallSink(std::function<Outcome::Kind(const EventView&)> deliver) : deliver_(std::move(deliver)) {}
+  explicit CallSink(std::function<Delivery(const EventView&)> deliver) : deliver_(std::move(deliver)) {}
 
   void submit(const EventView& event, std::uint64_t ticket) override { taken_.push_back({&event, ticket}); }
 
@@ -35,8 +37,12 @@ class CallSink final : public Sink {
 
   Outcome call(const EventView& event, std::uint64_t ticket) {
     try {
-      const Outcome::Kind kind = deliver_(event);
-      return {ticket, kind, kind == Outcome::Kind::delivered ? "" : "the application said so"};
+      Delivery delivery = deliver_(event);
+      if (delivery.kind == Outcome::Kind::delivered) return {ticket, delivery.kind};
+      if (delivery.reason.empty())
+        delivery.reason =
+            fmt::format("the application's function returned '{}' without a reason", to_string(delivery.kind));
+      return {ticket, delivery.kind, std::move(delivery.reason)};
     } catch (const std::exception& error) {
       return {ticket, Outcome::Kind::retry, error.what()};
     } catch (...) {
@@ -44,14 +50,14 @@ class CallSink final : public Sink {
     }
   }
 
-  std::function<Outcome::Kind(const EventView&)> deliver_;
+  std::function<Delivery(const EventView&)> deliver_;
   std::vector<Taken> taken_;
   std::size_t next_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Sink> sink_from(std::function<Outcome::Kind(const EventView&)> deliver) {
+std::unique_ptr<Sink> sink_from(std::function<Delivery(const EventView&)> deliver) {
   return std::make_unique<CallSink>(std::move(deliver));
 }
 

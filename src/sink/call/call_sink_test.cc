@@ -32,6 +32,23 @@ TEST(CallSink, CallsInOrderAndReportsWhatWasSaid) {
   EXPECT_NE("", outcomes[1].reason);
 }
 
+TEST(CallSink, TheReasonIsTheFunctionsOwn) {
+  const auto sink = sink_from([](const EventView& event) -> Delivery {
+    if (event.topic == "plain") return Outcome::Kind::retry;
+    return {event.topic == "good" ? Outcome::Kind::delivered : Outcome::Kind::rejected, "no postcode"};
+  });
+  const EventView good{.topic = "good"};
+  const EventView bad{.topic = "bad"};
+  const EventView plain{.topic = "plain"};
+  sink->submit(good, 1);
+  sink->submit(bad, 2);
+  sink->submit(plain, 3);
+  const auto outcomes = outcomes_of(*sink, 3);
+  EXPECT_EQ("", outcomes[0].reason);
+  EXPECT_EQ("no postcode", outcomes[1].reason);
+  EXPECT_EQ("the application's function returned 'retry' without a reason", outcomes[2].reason);
+}
+
 TEST(CallSink, AnExceptionIsARetry) {
   const auto sink = sink_from([](const EventView&) -> Outcome::Kind { throw std::runtime_error("no room"); });
   const EventView event;
