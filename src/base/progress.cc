@@ -43,7 +43,8 @@ void ProgressBar::show(std::int64_t done, std::int64_t of) {
   const auto now = std::chrono::steady_clock::now().time_since_epoch() / std::chrono::milliseconds(1);
   if (now < next_ && (of == 0 || done < of)) return;
   next_ = now + pause_ms;
-  std::cerr << fmt::format("\r{}\x1b[K", progress_text(done, of)) << std::flush;
+  // The cursor goes back to the beginning, so that a line of the log does not stand behind the bar.
+  std::cerr << fmt::format("\r{}\x1b[K\r", progress_text(done, of)) << std::flush;
 }
 
 }  // namespace waybill

@@ -15,6 +15,7 @@
 
 #include "waybill/error.h"
 
+#include "base/secret_file.h"
 #include "base/suggest.h"
 #include "config/reading.h"
 #include "config/toml.h"
@@ -51,7 +52,7 @@ std::string locate(const Sources& sources) {
   throw Error(Remedy::fix_config, fmt::format("{}: cannot read the configuration: {}", path, why));
 }
 
-std::string read_whole(const std::string& path, unsigned& mode) {
+std::string read_whole(const std::string& path, Reading& reading) {
   struct stat about {};
   if (::stat(path.c_str(), &about) != 0) cannot_read(path, std::strerror(errno));
   if (S_ISDIR(about.st_mode)) cannot_read(path, "it is a folder");
@@ -60,7 +61,8 @@ std::string read_whole(const std::string& path, unsigned& mode) {
   if (!stream) cannot_read(path, std::strerror(errno));
   std::string text{std::istreambuf_iterator<char>(stream), {}};
   if (stream.bad()) cannot_read(path, "reading failed");
-  mode = about.st_mode & 0777U;
+  reading.file_mode = about.st_mode & 0777U;
+  reading.file_exposed = is_exposed(about);
   return text;
 }
 
@@ -177,7 +179,7 @@ Config::Config(Sources sources) : reading_(std::make_unique<Reading>()) {
   reading_->sources = std::move(sources);
   reading_->file = locate(reading_->sources);
   if (reading_->file.empty()) return;
-  const std::string text = read_whole(reading_->file, reading_->file_mode);
+  const std::string text = read_whole(reading_->file, *reading_);
   reading_->tree = parse_toml(text, reading_->file);
 }
 

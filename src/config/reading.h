@@ -15,6 +15,7 @@ class Reading {
   Sources sources{};
   std::string file{};
   unsigned file_mode = 0;
+  bool file_exposed = false;
   Node tree{};
 
   std::map<std::string, std::vector<std::string>> asked{};  // by the path of the table

@@ -21,9 +21,36 @@ TEST(RedactUrl, Security31_HidesPasswordsAndNothingElse) {
 
 // One of the two was shown in part, and some texts ended the program.
 TEST(RedactUrl, Security31_HidesSecretsThatOverlap) {
-  EXPECT_EQ("postgresql://u:********@db/x?password=********",
-            redact_url("postgresql://u:a&password=b#secret@db/x?password=c"));
+  EXPECT_EQ("postgresql://u:********", redact_url("postgresql://u:a&password=b#secret@db/x?password=c"));
   EXPECT_EQ("a&password=********", redact_url("a&password=postgresql://u:secret@db/x?passw22"));
+}
+
+TEST(RedactUrl, KnowsEveryWayToWriteAPassword) {
+  for (const char* text : {
+           "postgresql://db/c?pass%77ord=s3cret",
+           "postgresql://db/c?PASSWORD=s3cret",
+           "postgresql://db/c?sslpassword=s3cret#s3cret",
+           "postgresql://db/c?x=1&oauth_client_secret=s3cret&y=2",
+           "postgresql://u:s3cret@db/c?password=s3cret@s3cret",
+           "host=db password=s3cret user=u",
+           "host=db password = 's3 s3cret' user=u",
+           "user=u pass%77ord=s3cret",
+           "nats://u:s3cret@a:4222,nats://v:s3cret@b:4222",
+           "destinations.x.password=s3cret s3cret",
+       }) {
+    EXPECT_EQ(std::string::npos, redact_url(text).find("s3cret")) << text;
+    EXPECT_NE("", url_password(text)) << text;
+  }
+  EXPECT_EQ("postgresql://db/c?pass%77ord=********&x=1", redact_url("postgresql://db/c?pass%77ord=s3cret&x=1"));
+  for (const char* text : {"", "=", "=x", "a=b", "postgresql://db/c?passfile=/etc/pgpass", "password_file=/run/p",
+                           "password=", "100%=a", "topic.*"})
+    EXPECT_EQ(text, redact_url(text));
+}
+
+TEST(RedactAddress, NeedsNoScheme) {
+  EXPECT_EQ("u:********@h:4222", redact_address("u:s3cret@h:4222"));
+  EXPECT_EQ("nats://u:********@h:4222", redact_address("nats://u:s3cret@h:4222"));
+  EXPECT_EQ("h:4222", redact_address("h:4222"));
 }
 
 TEST(UrlPassword, IsFoundInBothPlaces) {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 #include <fmt/format.h>
@@ -12,6 +10,7 @@
 #include "waybill/error.h"
 
 #include "base/json_text.h"
+#include "base/secret_file.h"
 #include "base/suggest.h"
 #include "base/time_text.h"
 #include "config/byte_size.h"
@@ -20,8 +19,6 @@
 
 namespace waybill::config {
 namespace {
-
-constexpr std::size_t secret_bytes_max = std::size_t{64} * 1024;
 
 // What was found, for messages, as it stands there: ${env:NAME} is not followed.
 std::string found(const Node& node) {
@@ -53,24 +50,18 @@ std::optional<std::int64_t> parse_integer(std::string_view text) {
   return value;
 }
 
-std::string read_secret_file(const std::string& path) {
-  std::ifstream stream(path, std::ios::binary);
-  if (!stream) throw Error(Remedy::fix_config, fmt::format("cannot read '{}'", path));
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
-  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
-  if (text.empty()) throw Error(Remedy::fix_config, fmt::format("'{}' is empty", path));
-  if (text.size() > secret_bytes_max) throw Error(Remedy::fix_config, fmt::format("'{}' is too large", path));
-  return text;
+// What was found instead of a secret: only its kind.
+std::string found_kind(const Node& node) {
+  return node.kind == Node::Kind::integer   ? "found a number"
+         : node.kind == Node::Kind::boolean ? "found true or false"
+                                            : found(node);
 }
 
-// What to say of a secret that stands in a file others can read; empty if nothing is wrong.
-std::string exposure(const Reading& reading, const Node& node, std::string_view key) {
-  constexpr unsigned others = 077;
-  if (node.origin.kind != Origin::Kind::file || (reading.file_mode & others) == 0) return {};
-  return fmt::format(
-      "holds a secret, and others can read this file (mode {:04o}); chmod 600 {}, or use {}_file or "
-      "${{env:NAME}}",
-      reading.file_mode, reading.file, key);
+std::string read_secret(const std::string& path) {
+  std::string text = read_secret_file(path);
+  while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+  if (text.empty()) throw Error(Remedy::fix_config, fmt::format("'{}' is empty", path));
+  return text;
 }
 
 }  // namespace
@@ -155,7 +146,7 @@ std::string Section::text(std::string_view key, std::string_view fallback, std::
     complain(key, *node, fmt::format("must be a text in quotes; {}", found(*node)));
     node = nullptr;
   }
-  show(key, node, toml_text(node != nullptr ? std::string_view(node->text) : fallback), about);
+  show(key, node, toml_text(node != nullptr ? redact_url(node->text) : std::string(fallback)), about);
   return node != nullptr ? value_of(*node, key) : std::string(fallback);
 }
 
@@ -246,6 +237,15 @@ std::int64_t Section::byte_size(std::string_view key, std::int64_t fallback, Ran
 }
 
 std::vector<std::string> Section::list(std::string_view key, std::string_view about) {
+  return texts(key, about, redact_url);
+}
+
+std::vector<std::string> Section::addresses(std::string_view key, std::string_view about) {
+  return texts(key, about, redact_address);
+}
+
+std::vector<std::string> Section::texts(std::string_view key, std::string_view about,
+                                        std::string (*redact)(std::string_view)) {
   const Node* node = ask(key);
   std::vector<std::string> values;
   std::vector<std::string> shown;
@@ -253,7 +253,7 @@ std::vector<std::string> Section::list(std::string_view key, std::string_view ab
     if (item.kind != Node::Kind::text)
       return complain(key, item, fmt::format("must be a text or a list of texts; {}", found(item)));
     values.push_back(value_of(item, key));
-    shown.push_back(toml_text(item.text));
+    shown.push_back(toml_text(redact(item.text)));
   };
   if (node != nullptr && node->kind == Node::Kind::list) {
     for (const auto& item : node->members) take(item);
@@ -318,21 +318,36 @@ const Node* Section::from_file(std::string_view key, const Node* node, std::stri
     return file;
   }
   try {
-    value = read_secret_file(value_of(*file, file_key));
+    value = read_secret(value_of(*file, file_key));
   } catch (const Error& error) {
     complain(file_key, *file, error.what());
   }
   return file;
 }
 
+// A secret must not stand where others can read it: they can read a configuration file that is exposed, and the command
+// line of every process.
+void Section::check_place_of_secret(std::string_view key, const Node& node) {
+  if (node.origin.kind == Origin::Kind::file && reading_->file_exposed)
+    complain(key, node,
+             fmt::format("holds a secret, and others can read this file (mode {:04o}); chmod 600 {}, or use {}_file or "
+                         "${{env:NAME}}",
+                         reading_->file_mode, reading_->file, key));
+  if (node.origin.kind == Origin::Kind::flag)
+    warn(key, fmt::format("holds a password on the command line, which others can see in the list of processes; use "
+                          "{}{}_file or ${{env:NAME}}",
+                          in_environment_ ? fmt::format("the environment variable {}, ", variable_name(path_of(key)))
+                                          : std::string(),
+                          key));
+}
+
 std::string Section::secret(std::string_view key, std::string_view about) {
   const Node* node = ask(key);
   if (node != nullptr && node->kind != Node::Kind::text) {
-    complain(key, *node, fmt::format("must be a text in quotes; {}", found(*node)));
+    complain(key, *node, fmt::format("must be a text in quotes; {}", found_kind(*node)));
     node = nullptr;
   }
-  if (node != nullptr && !has_reference(node->text))
-    if (const auto why = exposure(*reading_, *node, key); !why.empty()) complain(key, *node, why);
+  if (node != nullptr && !has_reference(node->text)) check_place_of_secret(key, *node);
   std::string value;
   const Node* source = from_file(key, node, value);
   if (source != nullptr) show(key, source, toml_text(redacted), about);
@@ -342,18 +357,24 @@ std::string Section::secret(std::string_view key, std::string_view about) {
 std::string Section::url(std::string_view key, std::string_view fallback, std::string_view about) {
   const Node* node = ask(key);
   if (node != nullptr && node->kind != Node::Kind::text) {
-    complain(key, *node, fmt::format("must be a URL in quotes; {}", found(*node)));
+    complain(key, *node, fmt::format("must be a URL in quotes; {}", found_kind(*node)));
     node = nullptr;
   }
   const auto password = node != nullptr ? url_password(node->text) : std::string_view();
-  if (!password.empty() && !has_reference(password))
-    if (const auto why = exposure(*reading_, *node, key); !why.empty()) complain(key, *node, why);
+  if (!password.empty() && !has_reference(password)) check_place_of_secret(key, *node);
   std::string value(fallback);
   const Node* source = from_file(key, node, value);
   // What an environment variable holds is shown by its name only, unless it is the whole story.
   const bool as_written = source == node && node != nullptr && has_reference(node->text);
   show(key, source, toml_text(redact_url(as_written ? node->text : value)), about);
   return value;
+}
+
+std::string Section::secret_path(std::string_view key, std::string_view about) {
+  const std::string path = text(key, "", about);
+  if (const auto why = path.empty() ? std::string() : exposure(path); !why.empty())
+    refuse(key, fmt::format("'{}' holds a secret, and {}", path, why));
+  return path;
 }
 
 Section Section::section(std::string_view key) {

@@ -49,6 +49,8 @@ class Section {
                          std::string_view about);
   // One text, or a list of them.
   std::vector<std::string> list(std::string_view key, std::string_view about);
+  // The same, of servers' addresses: a password in one is never shown.
+  std::vector<std::string> addresses(std::string_view key, std::string_view about);
 
   template <typename E, std::size_t N>
   E choice(std::string_view key, E fallback, const std::array<Choice<E>, N>& choices, std::string_view about) {
@@ -63,11 +65,14 @@ class Section {
   // One of `names`; there is no fallback. Empty if it is missing or none of them, which is then noted.
   std::string required_choice(std::string_view key, const std::vector<std::string>& names, std::string_view about);
 
-  // A secret is never shown. It may come from the file that KEY_file names, and must not stand in a
-  // configuration file that others can read. Empty: not set.
+  // A secret is never shown. It may come from the file that KEY_file names. Neither that file nor a configuration file
+  // with a secret in it may be exposed (base/secret_file.h). On the command line it is warned of. Empty: not set.
   std::string secret(std::string_view key, std::string_view about);
   // A URL is a secret if it carries a password, which is never shown.
   std::string url(std::string_view key, std::string_view fallback, std::string_view about);
+
+  // The path of a file that holds a secret (a key, credentials), which must not be exposed. Empty: not set.
+  std::string secret_path(std::string_view key, std::string_view about);
 
   bool has(std::string_view key) const;
   // A table inside this one; empty if it is not there.
@@ -101,6 +106,8 @@ class Section {
   std::size_t choose(std::string_view key, std::size_t fallback, const std::vector<std::string>& names,
                      std::string_view about);
   const Node* from_file(std::string_view key, const Node* node, std::string& value);
+  std::vector<std::string> texts(std::string_view key, std::string_view about, std::string (*redact)(std::string_view));
+  void check_place_of_secret(std::string_view key, const Node& node);
   void complain(std::string_view key, const Node& node, const std::string& why);
   void show(std::string_view key, const Node* node, std::string value, std::string_view about);
 

@@ -125,7 +125,7 @@ TEST_F(SectionTest, FollowsReferencesAndShowsThemAsWritten) {
 
 TEST_F(SectionTest, Security30_SecretsComeFromFilesAndAreNeverShown) {
   write("password_file = \"token.txt\"\nurl = \"amqp://u:s3cret@h/v\"\n", 0600);
-  write_file("token.txt", "s3cret\n");
+  write_file("token.txt", "s3cret\n", 0600);
   Config config = load();
   Section root = config.root();
   EXPECT_EQ("s3cret", root.secret("password", ""));
@@ -150,9 +150,61 @@ TEST_F(SectionTest, Security30_ASecretOthersCanReadIsRefused) {
       problems(config));
 }
 
+TEST_F(SectionTest, AFileOfASecretThatOthersCanReadIsRefused) {
+  write("password_file = \"token\"\nkey = \"own.key\"\nother = \"gone.key\"\n", 0600);
+  write_file("token", "s3cret\n", 0644);
+  write_file("own.key", "s3cret\n", 0604);
+  Config config = load();
+  Section root = config.root();
+  EXPECT_EQ("", root.secret("password", ""));
+  EXPECT_EQ("own.key", root.secret_path("key", ""));
+  EXPECT_EQ("gone.key", root.secret_path("other", ""));
+  EXPECT_EQ(
+      "waybill.toml:1:1: password_file: 'token' holds a secret, and others can read it (mode 0644); chmod 600 token\n"
+      "waybill.toml:2:1: key: 'own.key' holds a secret, and others can read it (mode 0604); chmod 600 own.key",
+      problems(config));
+}
+
+TEST_F(SectionTest, ASecretOnTheCommandLineIsWarnedOf) {
+  write("", 0600);
+  environment_ = {{"WORD", "s3cret"}};
+  flags_ = {{"store", "postgresql://u:s3cret@db/c", "--store"},
+            {"password", "s3cret", "--set password"},
+            {"plain", "postgresql://u@db/c", "--set plain"},
+            {"token", "${env:WORD}", "--set token"}};
+  Config config = load();
+  Section root = config.root();
+  root.url("store", "", "");
+  root.url("plain", "", "");
+  root.secret("password", "");
+  root.secret("token", "");
+  config.finish();
+  ASSERT_EQ(2U, config.warnings().size());
+  EXPECT_EQ(
+      "--store: store: holds a password on the command line, which others can see in the list of processes; use the "
+      "environment variable WAYBILL_STORE, store_file or ${env:NAME}",
+      config.warnings()[0]);
+  EXPECT_THAT(config.warnings()[1], HasSubstr("--set password: password: holds a password on the command line"));
+}
+
+TEST_F(SectionTest, NothingThatIsShownHoldsAPassword) {
+  write(
+      "servers = [\"nats://u:s3cret@a\", \"u:s3cret@b\"]\npassword = 5317\n"
+      "path = \"host=db password=s3cret\"\nmatch = \"http://u:s3cret@h\"\n",
+      0600);
+  Config config = load();
+  Section root = config.root();
+  EXPECT_EQ((std::vector<std::string>{"nats://u:s3cret@a", "u:s3cret@b"}), root.addresses("servers", ""));
+  root.secret("password", "");
+  root.text("path", "", "");
+  root.list("match", "");
+  for (const auto& setting : config.settings()) EXPECT_THAT(setting.value, Not(HasSubstr("s3cret")));
+  EXPECT_EQ("waybill.toml:2:1: password: must be a text in quotes; found a number", problems(config));
+}
+
 TEST_F(SectionTest, ASecretIsGivenOnce) {
   write("a = \"x\"\na_file = \"y\"\nb_file = \"gone\"\nc_file = \"empty\"\n", 0600);
-  write_file("empty", "\n");
+  write_file("empty", "\n", 0600);
   Config config = load();
   Section root = config.root();
   for (const auto* key : {"a", "b", "c"}) root.secret(key, "");

@@ -13,6 +13,8 @@
 
 #include "waybill/error.h"
 
+#include "base/loopback.h"
+
 namespace waybill::http {
 namespace {
 
@@ -26,17 +28,18 @@ struct Address {
 };
 
 std::optional<Address> loopback(const std::string& text, std::uint16_t port) {
+  if (!is_loopback(text)) return std::nullopt;
   Address address;
   sockaddr_in v4{};
   sockaddr_in6 v6{};
-  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1 && (ntohl(v4.sin_addr.s_addr) >> 24) == 127) {
+  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1) {
     v4.sin_family = AF_INET;
     v4.sin_port = htons(port);
     address.size = sizeof v4;
     std::memcpy(&address.storage, &v4, sizeof v4);
     return address;
   }
-  if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1 && IN6_IS_ADDR_LOOPBACK(&v6.sin6_addr)) {
+  if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1) {
     v6.sin6_family = AF_INET6;
     v6.sin6_port = htons(port);
     address.size = sizeof v6;

@@ -2,6 +2,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace waybill::net {
 
@@ -12,6 +13,9 @@ struct Host {
   // "host:4222", "[::1]:4222"
   std::string text() const;
 };
+
+// Does every connection to these hosts stay on this machine?
+bool all_on_loopback(const std::vector<Host>& hosts);
 
 struct TlsOptions {
   bool on = false;

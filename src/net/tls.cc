@@ -15,6 +15,8 @@
 
 #include "waybill/error.h"
 
+#include "base/secret_file.h"
+
 namespace waybill::net {
 namespace {
 
@@ -105,6 +107,8 @@ void set_up(SSL_CTX* context, const TlsOptions& options) {
   if (options.certificate.empty()) return;
   if (SSL_CTX_use_certificate_chain_file(context, options.certificate.c_str()) != 1)
     refuse(fmt::format("tls_certificate = \"{}\" cannot be used: {}", options.certificate, library_error()));
+  if (const auto why = exposure(options.key); !why.empty())
+    refuse(fmt::format("tls_key = \"{}\" holds a secret, and {}", options.key, why));
   if (SSL_CTX_use_PrivateKey_file(context, options.key.c_str(), SSL_FILETYPE_PEM) != 1 ||
       SSL_CTX_check_private_key(context) != 1)
     refuse(fmt::format("tls_key = \"{}\" cannot be used: {}", options.key, library_error()));

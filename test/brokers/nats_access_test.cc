@@ -32,6 +32,7 @@ class AccessTest : public NatsTest {
   std::string file(const TmpNats& server, const std::string& name, const std::string& text) {
     const std::string path = server.folder() + "/" + name;
     std::ofstream(path) << text;
+    ::chmod(path.c_str(), 0600);
     return path;
   }
 };
@@ -61,7 +62,7 @@ TEST_F(AccessTest, AnNKeyLetsUsIn) {
   EXPECT_THAT(try_once(options), Is(Kind::unavailable));
   options.login.nkey = identities::nkey;
   options.login.nkey_seed_file = "/nowhere/seed";
-  EXPECT_THAT(try_once(options), AllOf(Is(Kind::unavailable), says("cannot read /nowhere/seed")));
+  EXPECT_THAT(try_once(options), AllOf(Is(Kind::unavailable), says("cannot read '/nowhere/seed'")));
   options.login.nkey_seed_file = file(server, "seed", identities::nkey_seed);
   EXPECT_THAT(try_once(options), Is(Kind::delivered));
 }

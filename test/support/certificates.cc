@@ -51,6 +51,7 @@ echo 1000 > serial
 openssl ca -config openssl.cnf -batch -notext -cert ca.pem -keyfile ca.key -in expired.csr -out expired.pem \
   -startdate "$(date -u -d '-10 days' +%y%m%d%H%M%SZ)" -enddate "$(date -u -d '-1 day' +%y%m%d%H%M%SZ)"
 chmod 644 *.pem *.key
+chmod 600 client.key other_client.key
 )__";
 
 }  // namespace

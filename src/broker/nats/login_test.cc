@@ -98,6 +98,9 @@ TEST(LoginTest, AKeyMustBeThatOfItsSeed) {
   std::ofstream(path) << "SUAIJPDN5P4CWZGGGXTCKOYLJI2AIBHN5TYFBY5DOBRWXXLFWORFAZ6UWA";
   NatsServers options;
   options.login = {.nkey = "UCYWGYNAZVMFZKNQQDNL5USFQR2GEWBVK74IKLLLA4ZOLOLSAOA2V3YF", .nkey_seed_file = path};
+  ::chmod(path.c_str(), 0644);
+  EXPECT_THAT(refusal([&] { connect_line(options, {.nonce = "abc"}); }), HasSubstr("others can read it (mode 0644)"));
+  ::chmod(path.c_str(), 0600);
   EXPECT_THAT(connect_line(options, {.nonce = "abc"}), HasSubstr("\"sig\":"));
   options.login.nkey = "UAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA";
   const std::string said = refusal([&] { connect_line(options, {.nonce = "abc"}); });

@@ -1,7 +1,6 @@
 #include "broker/nats/nkey.h"
 
 #include <algorithm>
-#include <fstream>
 #include <memory>
 #include <optional>
 #include <sstream>
@@ -14,6 +13,7 @@
 #include "waybill/error.h"
 
 #include "base/json_text.h"
+#include "base/secret_file.h"
 
 namespace waybill::nats {
 namespace {
@@ -77,14 +77,6 @@ Key key_of(const std::array<unsigned char, 32>& secret) {
   Key key(EVP_PKEY_new_raw_private_key(EVP_PKEY_ED25519, nullptr, secret.data(), secret.size()), EVP_PKEY_free);
   if (!key) refuse("OpenSSL knows no Ed25519");
   return key;
-}
-
-std::string contents(const std::string& path) {
-  std::ifstream file(path);
-  std::stringstream text;
-  text << file.rdbuf();
-  if (!file) refuse(fmt::format("cannot read {}", path));
-  return text.str();
 }
 
 // Lines without those of dashes, empty ones and the warning that nsc puts between: of a file of credentials, the token
@@ -153,7 +145,7 @@ std::string Nkey::sign(std::string_view text) const {
 }
 
 Credentials read_credentials(const std::string& path) {
-  auto parts = parts_of(contents(path));
+  auto parts = parts_of(read_secret_file(path));
   if (parts.size() != 2)
     refuse(
         fmt::format("{} is no file of credentials: it must have a user's token (JWT) and the seed of its key", path));
@@ -161,7 +153,7 @@ Credentials read_credentials(const std::string& path) {
 }
 
 std::string read_seed(const std::string& path) {
-  const auto parts = parts_of(contents(path));
+  const auto parts = parts_of(read_secret_file(path));
   const auto seed = std::find_if(parts.begin(), parts.end(), [](const auto& part) { return part.starts_with('S'); });
   if (seed == parts.end()) refuse(fmt::format("{} holds no seed of an nkey", path));
   return *seed;

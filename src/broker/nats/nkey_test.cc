@@ -56,6 +56,7 @@ class KeyFilesTest : public testing::Test {
   ~KeyFilesTest() override { std::filesystem::remove(path_); }
   const std::string& file(const std::string& text) {
     std::ofstream(path_) << text;
+    ::chmod(path_.c_str(), 0600);
     return path_;
   }
 
@@ -88,7 +89,7 @@ TEST_F(KeyFilesTest, WhatIsWrongWithAFileIsSaidWithoutWhatIsInIt) {
               AllOf(HasSubstr("token"), Not(HasSubstr("secret"))));
   EXPECT_THAT(said(""), HasSubstr("no file of credentials"));
   EXPECT_THAT(refusal([&] { read_seed(file("\n")); }), HasSubstr("no seed"));
-  EXPECT_EQ("cannot read /nowhere/seed", refusal([] { read_seed("/nowhere/seed"); }));
+  EXPECT_EQ("cannot read '/nowhere/seed'", refusal([] { read_seed("/nowhere/seed"); }));
 }
 
 }  // namespace

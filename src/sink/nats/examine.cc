@@ -70,18 +70,29 @@ void examine_streams(Connection& connection, const NatsOptions& options, millise
   for (const auto& name : names) examine_one(connection, options, name, retry_gap, deadline, findings);
 }
 
+// A signature (nkey, credentials_file) is no use to those who read it; a password or token is.
+void examine_login(const NatsOptions& options, std::vector<Finding>& findings) {
+  const bool told = !options.login.password.empty() || !options.login.token.empty();
+  if (told && !options.tls.on && !net::all_on_loopback(options.servers))
+    findings.push_back({Level::warning, "login", "password or token, and events, cross the network unencrypted",
+                        "use tls:// (or tls = true), or log in by nkey or credentials_file"});
+}
+
 }  // namespace
 
 std::vector<Finding> examine_nats(const NatsOptions& options, milliseconds retry_gap, Steady deadline) {
+  std::vector<Finding> findings;
+  examine_login(options, findings);
   Waker waker;
   const net::Patience patience(waker, [] { return false; });
   std::unique_ptr<Connection> connection;
   try {
     connection = nats::connect_to_any(options, 0, patience, deadline);
   } catch (const Error& error) {
-    return {{Level::warning, "nats", fmt::format("cannot be reached: {}", error.what()), "events wait until it can"}};
+    findings.push_back(
+        {Level::warning, "nats", fmt::format("cannot be reached: {}", error.what()), "events wait until it can"});
+    return findings;
   }
-  std::vector<Finding> findings;
   if (const auto until = connection->trusted_until()) {
     const net::ExpiryAdvice advice = net::advise_on_expiry(*until, system_clock().now());
     findings.push_back({advice.soon ? Level::warning : Level::ok, "certificates", advice.text, advice.remedy});

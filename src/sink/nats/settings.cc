@@ -28,7 +28,8 @@ constexpr std::array discards{Choice<Discard>{"new", Discard::new_messages},
                               Choice<Discard>{"old", Discard::old_messages}};
 
 void read_servers(Section& section, NatsOptions& options) {
-  for (const auto& text : section.list("servers", "Servers of one cluster, tried in turn: nats://host:4222, tls://…")) {
+  for (const auto& text :
+       section.addresses("servers", "Servers of one cluster, tried in turn: nats://host:4222, tls://…")) {
     const auto address = parse_nats_address(text);
     if (!address) {
       // Not shown: it may hold a password.
@@ -49,9 +50,9 @@ NatsLogin read_login(Section& section) {
   login.password = section.secret("password", "The user's password");
   login.token = section.secret("token", "Who we are, by a token");
   login.credentials_file =
-      section.text("credentials_file", "", "Who we are, by a file as 'nsc' makes it (JWT and seed)");
+      section.secret_path("credentials_file", "Who we are, by a file as 'nsc' makes it (JWT and seed)");
   login.nkey = section.text("nkey", "", "Who we are, by a public key, with 'nkey_seed_file'");
-  login.nkey_seed_file = section.text("nkey_seed_file", "", "The file with the seed of 'nkey'");
+  login.nkey_seed_file = section.secret_path("nkey_seed_file", "The file with the seed of 'nkey'");
   const bool given[]{!login.user.empty(), !login.token.empty(), !login.credentials_file.empty(), !login.nkey.empty()};
   if (std::count(std::begin(given), std::end(given), true) > 1)
     section.refuse("",
@@ -68,7 +69,7 @@ void read_tls(Section& section, net::TlsOptions& tls) {
   if (!tls.on) return;
   tls.ca = section.text("tls_ca", "", "File of certificates to trust; none: the system's");
   tls.certificate = section.text("tls_certificate", "", "File of our own certificate, if the server asks for one");
-  tls.key = section.text("tls_key", "", "File of its key");
+  tls.key = section.secret_path("tls_key", "File of its key");
   tls.server_name = section.text("tls_server_name", "", "What the server's certificate is made out to; none: its host");
   if (tls.certificate.empty() != tls.key.empty()) section.refuse("tls_key", "goes with 'tls_certificate'");
 }

@@ -1,5 +1,6 @@
 #include "sink/nats/settings.h"
 
+#include <algorithm>
 #include <fstream>
 #include <sstream>
 
@@ -30,6 +31,24 @@ class NatsSettings : public config::ConfigFiles {
   SinkSetup setup_;
   std::vector<std::string> keys_;
 };
+
+// 192.0.2.0/24 is nobody's.
+TEST_F(NatsSettings, APasswordThatIsSentUnencryptedIsWarnedOf) {
+  const auto warned = [&](const std::string& toml) {
+    EXPECT_EQ("none", read(toml));
+    const auto findings = setup_.examine(system_clock().steady() + 10ms);
+    return std::any_of(findings.begin(), findings.end(), [](const Finding& finding) {
+      return finding.what == "login" && finding.level == Finding::Level::warning;
+    });
+  };
+  environment_ = {{"WORD", "w"}};
+  const std::string user = "user = \"u\"\npassword = \"${env:WORD}\"\n";
+  EXPECT_TRUE(warned("servers = \"nats://192.0.2.1\"\n" + user));
+  EXPECT_TRUE(warned("servers = [\"127.0.0.1:1\", \"192.0.2.1\"]\ntoken = \"${env:WORD}\"\n"));
+  EXPECT_FALSE(warned("servers = \"tls://192.0.2.1\"\n" + user));
+  EXPECT_FALSE(warned("servers = \"nats://127.0.0.1:1\"\n" + user));
+  EXPECT_FALSE(warned("servers = \"nats://192.0.2.1\"\n"));
+}
 
 TEST_F(NatsSettings, NeedOnlyAServer) {
   EXPECT_EQ(read("servers = \"nats://127.0.0.1:4222\"\n"), "none");

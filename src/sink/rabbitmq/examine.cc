@@ -1,7 +1,5 @@
 #include "sink/rabbitmq/examine.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "waybill/error.h"
@@ -15,10 +13,6 @@ namespace {
 
 using Level = Finding::Level;
 
-bool is_this_machine(const net::Host& host) {
-  return host.name == "localhost" || host.name == "::1" || host.name.starts_with("127.");
-}
-
 void examine_options(const RabbitmqOptions& options, std::vector<Finding>& findings) {
   const RabbitmqDeclare& declare = options.declare;
   if (declare.on && !declare.durable)
@@ -31,9 +25,8 @@ void examine_options(const RabbitmqOptions& options, std::vector<Finding>& findi
         {Level::note, "declare.queue_type",
          fmt::format("queue '{}' is a classic queue: it is lost with the node that it is on", declare.queue),
          "use queue_type = \"quorum\""});
-  if (!options.tls.on && !std::all_of(options.hosts.begin(), options.hosts.end(), is_this_machine))
-    findings.push_back(
-        {Level::warning, "url", "password and events go over the network for everybody to read", "use amqps://"});
+  if (!options.tls.on && !net::all_on_loopback(options.hosts))
+    findings.push_back({Level::warning, "url", "password and events cross the network unencrypted", "use amqps://"});
 }
 
 void examine_broker(const RabbitmqOptions& options, const net::Host& host, const net::Patience& patience,

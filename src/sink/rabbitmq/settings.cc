@@ -55,7 +55,7 @@ void read_tls(Section& section, RabbitmqOptions& options) {
   net::TlsOptions& tls = options.tls;
   tls.ca = section.text("tls_ca", "", "File of certificates whose word counts for the broker's; empty: the system's");
   tls.certificate = section.text("tls_certificate", "", "File of our own certificate, if the broker wants one");
-  tls.key = section.text("tls_key", "", "File of its key");
+  tls.key = section.secret_path("tls_key", "File of its key");
   tls.server_name =
       section.text("tls_server_name", "", "Name that the broker's certificate is made out to; empty: the host's");
   for (const char* key : {"tls_ca", "tls_certificate", "tls_key", "tls_server_name"})

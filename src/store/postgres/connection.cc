@@ -310,4 +310,17 @@ std::vector<std::string> PgConnection::notifications() {
   return channels;
 }
 
+// What holds in the end: sslmode may come from the URL, the environment or a service file.
+PgEncryption PgConnection::encryption() const {
+  PGconn* const connection = connection_.get();
+  const auto text = [](const char* found) { return std::string(found ? found : ""); };
+  PgEncryption encryption{.host = text(PQhost(connection)),
+                          .address = text(PQhostaddr(connection)),
+                          .encrypted = PQsslInUse(connection) != 0 || PQgssEncInUse(connection) != 0};
+  const std::unique_ptr<PQconninfoOption, decltype(&PQconninfoFree)> options(PQconninfo(connection), &PQconninfoFree);
+  for (const PQconninfoOption* option = options.get(); option && option->keyword; ++option)
+    if (std::string_view(option->keyword) == "sslmode") encryption.sslmode = text(option->val);
+  return encryption;
+}
+
 }  // namespace waybill

@@ -18,6 +18,7 @@
 
 #include "database/postgres_open.h"
 #include "database/replication_watch.h"
+#include "store/postgres/encryption.h"
 
 namespace waybill {
 
@@ -122,6 +123,7 @@ class PgConnection {
   bool pooled() const { return pooled_; }
   // And does it still lead to the server of stay_on()?
   bool alive() const { return !misled_ && PQstatus(connection_.get()) == CONNECTION_OK; }
+  PgEncryption encryption() const;
   int server_version() const { return PQserverVersion(connection_.get()); }
 
   // For LISTEN: to wait on, and the channels told of since the last call.

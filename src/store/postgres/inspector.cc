@@ -313,6 +313,7 @@ std::vector<Finding> PgInspector::examine() {
                         std::string(rows.text(row, 1)), std::string(rows.text(row, 2)),
                         std::string(rows.text(row, 3))});
   }
+  if (auto finding = examine_encryption(connection_.encryption())) findings.push_back(std::move(*finding));
   if (connection_.pooled())
     findings.push_back({Finding::Level::note, "pooler", "there is a pooler in between: relays poll for news",
                         "give the relays a direct connection for the shortest delays"});
