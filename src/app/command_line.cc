@@ -10,8 +10,10 @@
 
 #include "app/command_request.h"
 #include "app/commands.h"
+#include "app/core_dumps.h"
 #include "app/terminal.h"
 #include "base/suggest.h"
+#include "config/secret.h"
 
 namespace waybill::app {
 namespace {
@@ -44,9 +46,14 @@ void add_run(CLI::App& root, Request& request) {
   auto* app = add_command(root, "run", "Relay events to their destinations until stopped (SIGTERM, SIGINT)",
                           "  waybill run\n"
                           "  waybill run --once                         # what is there now, then end\n"
+                          "  waybill run --once --timeout 5m            # ends with 4 if something is left by then\n"
                           "  waybill run --migrate --set log.level=debug\n");
   app->add_flag("--migrate", options->migrate, "Bring the tables up to date first (always so with sqlite:)");
-  app->add_flag("--once", options->once, "Deliver what has been committed by now, then end");
+  auto* once = app->add_flag("--once", options->once,
+                             "Deliver what has been committed by now, then end; with 4 if something is left");
+  app->add_option("--timeout", options->timeout, "With --once: the longest time to wait, as in 30s or 5m")->needs(once);
+  app->add_flag("--no-wait", options->no_wait,
+                "End with 3 if the store is away at the start, instead of waiting for it");
   app->callback(
       [&request, options] { request.action = [&request, options] { return run(request.sources, *options); }; });
 }
@@ -224,7 +231,10 @@ void add_common_flags(CLI::App& root, Request& request) {
   root.add_option("--config", request.sources.file,
                   "Configuration; else $WAYBILL_CONFIG, ./waybill.toml, $XDG_CONFIG_HOME/waybill/waybill.toml, "
                   "/etc/waybill/waybill.toml");
-  root.add_option("--store", request.store, "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration");
+  auto* store = root.add_option(
+      "--store", request.store,
+      "The store; else $WAYBILL_STORE, $DATABASE_URL, the configuration. Others can see a password here");
+  root.add_option("--store-file", request.store_file, "File whose content is the store's URL")->excludes(store);
   root.add_option("--set", request.settings, "Any key of the configuration, as KEY=VALUE; may be repeated")
       ->allow_extra_args(false);
   root.add_flag("--quiet", request.quiet, "No messages but errors; what 'run' logs is the affair of log.level");
@@ -242,6 +252,19 @@ void take_flags(Request& request) {
     flags.push_back({key, setting.substr(equals + 1), "--set " + key});
   }
   if (!request.store.empty()) flags.push_back({"store", request.store, "--store"});
+  if (!request.store_file.empty()) flags.push_back({"store_file", request.store_file, "--store-file"});
+}
+
+// A copy of the arguments, last one first, as CLI11 takes them. In the process's own list the secrets are overwritten,
+// so that a list of processes does not show them for as long as this one runs.
+std::vector<std::string> take_arguments(int argc, char** argv) {
+  std::vector<std::string> arguments;
+  for (int i = argc - 1; i > 0; --i) {
+    arguments.emplace_back(argv[i]);
+    for (const std::string_view secret : config::secret_parts(argv[i]))
+      std::fill_n(argv[i] + (secret.data() - argv[i]), secret.size(), '*');
+  }
+  return arguments;
 }
 
 // Without what flags need and exclude: that is said when it matters, and hides the rest.
@@ -296,6 +319,7 @@ int tell_parse_error(const CLI::App& root, const CLI::ParseError& error) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) try {
+  const NoCoreDumps no_core_dumps;
   Request request;
   CLI::App root("Waybill: events written with your data, relayed at least once and in order.", "waybill");
   root.formatter(std::make_shared<HelpFormatter>());
@@ -305,13 +329,14 @@ int run_command_line(int argc, char** argv) try {
   root.footer(
       "Ends with 0 if all went well, 1 on a failure, 2 if the command line, the configuration or the "
       "input\n"
-      "is wrong, 3 if the store cannot be reached, 4 if a check found something, 128+n on signal n.\n"
+      "is wrong, 3 if the store cannot be reached, 4 if a check found something or not all was done,\n"
+      "128+n on signal n.\n"
       "\nExamples:\n  waybill init && waybill migrate\n"
       "  waybill enqueue --topic hello --payload '{}'\n  waybill run --once\n");
   add_common_flags(root, request);
   add_commands(root, request);
   try {
-    root.parse(argc, argv);
+    root.parse(take_arguments(argc, argv));
   } catch (const CLI::ParseError& error) {
     return tell_parse_error(root, error);
   }

@@ -15,6 +15,7 @@ namespace waybill::app {
 // What the command line has been found to ask for.
 struct Request {
   std::string store{};
+  std::string store_file{};
   std::vector<std::string> settings{};  // key=value
   bool quiet = false;
   Sources sources{};

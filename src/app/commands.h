@@ -30,6 +30,8 @@ ExitCode migrate(const Sources& sources, const MigrateOptions& options);
 struct RunOptions {
   bool migrate = false;
   bool once = false;
+  bool no_wait = false;   // A store that is away at the start is an error.
+  std::string timeout{};  // "30s", of `once`; empty: none.
 };
 // Returns 128 + the signal's number if that ended it too early.
 int run(const Sources& sources, const RunOptions& options);

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <memory>
+#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -90,11 +91,11 @@ class Change {
     const StoreStatus status = inspector->status();
     go_on();
     filter_.destination = destination_of(*operator_, status, filter_);
-    if (filter_.destination.empty()) return nothing();
+    if (filter_.destination.empty()) return nothing(*inspector);
     // What dies from now on was not counted, and is not touched.
     if (!filter_.until) filter_.until = status.now;
     matched_ = operator_->count(filter_);
-    if (matched_ == 0) return nothing();
+    if (matched_ == 0) return nothing(*inspector);
     const int missing = tell_missing(*inspector);
     const std::string what =
         fmt::format("{} {} of '{}'", verb_.name, counted(matched_, thing(filter_)), filter_.destination);
@@ -148,21 +149,35 @@ class Change {
       const auto& views = list.events;
       if (std::any_of(views.begin(), views.end(), [&](const UndeliveredView& view) { return view.event.id == id; }))
         continue;
-      say(fmt::format("event {} is no {} of '{}'", id.to_string(),
-                      thing(filter_) == "event" ? "dead letter or held event" : thing(filter_), filter_.destination));
+      say(why_not(inspector, id));
       ++missing;
     }
     return missing;
   }
 
-  int nothing() const {
+  // Why an event that was named is not among those to change: how it stands instead.
+  std::string why_not(Inspector& inspector, const EventId& id) const {
+    const auto story = inspector.find(id);
+    if (!story) return fmt::format("there is no event {}", id.to_string());
+    std::vector<std::string> states;
+    for (const auto& at : story->destinations)
+      if (filter_.destination.empty() || at.destination == filter_.destination)
+        states.push_back(fmt::format("{} at '{}'", at.state, at.destination));
+    const auto wanted = filter_.standings | std::views::transform([](Standing each) { return to_string(each); });
+    return fmt::format("event {} is not {}{}: it is {}", id.to_string(), fmt::join(wanted, " or "),
+                       filter_.destination.empty() ? "" : fmt::format(" at '{}'", filter_.destination),
+                       states.empty() ? "at no destination" : fmt::format("{}", fmt::join(states, ", ")));
+  }
+
+  int nothing(Inspector& inspector) const {
     const bool named = !filter_.ids.empty() && !continues();
     if (options_.act.json && !named) print(as_json());
     const std::string text =
         continues() ? fmt::format("there is nothing left to {} for operation {}", verb_.name, operation_.id.to_string())
                     : fmt::format("there is no such {}; nothing to {}", thing(filter_), verb_.name);
     if (named) {
-      say(text);
+      for (const auto& id : filter_.ids) say(why_not(inspector, id));
+      say(fmt::format("nothing to {}", verb_.name));
       return static_cast<int>(ExitCode::failure);
     }
     note(text);

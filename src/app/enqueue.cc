@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
@@ -63,9 +64,32 @@ class LineReader {
   std::int64_t number_ = 0;
 };
 
-std::vector<EventId> write_lines(Store& store) {
+// The ids of events, and which of them were not written since their dedup keys were used before.
+struct Enqueued {
+  std::vector<EventId> ids{};
+  struct Repeated {
+    std::size_t place = 0;  // in `ids`; what stands there is the id of the first event
+    std::string dedup_key{};
+  };
+  std::vector<Repeated> repeated{};
+};
+
+// For a dedup key that was used before the store answers with the id of the first event. So that this shows, an event
+// with such a key gets its own id here.
+void write(Writer& writer, std::vector<Event>& events, Enqueued& enqueued) {
+  for (Event& event : events)
+    if (!event.dedup_key.empty() && !event.id) event.id = EventId::make();
+  const auto ids = writer.enqueue(events);
+  for (std::size_t i = 0; i < ids.size(); ++i) {
+    if (!events[i].dedup_key.empty() && ids[i] != *events[i].id)
+      enqueued.repeated.push_back({enqueued.ids.size(), std::move(events[i].dedup_key)});
+    enqueued.ids.push_back(ids[i]);
+  }
+}
+
+Enqueued write_lines(Store& store) {
   if (::isatty(STDIN_FILENO) == 1) say("reading one JSON object per line; end with Ctrl-D, abandon with Ctrl-C");
-  std::vector<EventId> ids;
+  Enqueued enqueued;
   std::vector<Event> events;
   LineReader lines;
   std::unique_ptr<Writer> writer;
@@ -73,33 +97,48 @@ std::vector<EventId> write_lines(Store& store) {
     more = lines.read(events, bytes_before_writing);
     if (events.empty()) continue;
     if (!writer) writer = store.writer();
-    const auto written = writer->enqueue(events);
-    ids.insert(ids.end(), written.begin(), written.end());
+    write(*writer, events, enqueued);
   }
   if (writer) writer->commit();
-  return ids;
+  return enqueued;
 }
 
-std::vector<EventId> write_one(Store& store, const Event& event) {
+Enqueued write_one(Store& store, Event event) {
+  Enqueued enqueued;
+  std::vector<Event> events{std::move(event)};
   const auto writer = store.writer();
-  auto ids = writer->enqueue({&event, 1});
+  write(*writer, events, enqueued);
   writer->commit();
-  return ids;
+  return enqueued;
 }
 
-void print_ids(const std::vector<EventId>& ids, bool as_json) {
-  std::string text;
+void print_json(const Enqueued& enqueued) {
   JsonWriter json;
   json.begin_object().name("ids").begin_list();
-  for (const auto& id : ids) {
-    if (as_json) {
-      json.value(id.to_string());
-    } else {
-      text += id.to_string() + '\n';
-    }
-  }
+  for (const auto& id : enqueued.ids) json.value(id.to_string());
+  json.end_list().name("repeated").begin_list();
+  for (const auto& [place, key] : enqueued.repeated)
+    json.begin_object().field("place", static_cast<std::int64_t>(place)).field("dedup_key", key).end_object();
   json.end_list().end_object();
-  print(as_json ? json.take() : text);
+  print(json.take());
+}
+
+void tell(const Enqueued& enqueued, bool as_json) {
+  constexpr std::size_t named_max = 10;
+  if (as_json) {
+    print_json(enqueued);
+  } else {
+    std::string text;
+    for (const auto& id : enqueued.ids) text += id.to_string() + '\n';
+    print(text);
+  }
+  const auto& repeated = enqueued.repeated;
+  for (std::size_t i = 0; i < std::min(repeated.size(), named_max); ++i)
+    note(fmt::format("event {} was not written: dedup key '{}' was used before, by event {}", repeated[i].place + 1,
+                     repeated[i].dedup_key, enqueued.ids[repeated[i].place].to_string()));
+  if (repeated.size() > named_max)
+    note(fmt::format("{} of {} events were not written: their dedup keys were used before", repeated.size(),
+                     enqueued.ids.size()));
 }
 
 }  // namespace
@@ -109,12 +148,12 @@ ExitCode enqueue(const Sources& sources, const EnqueueOptions& options) {
   const auto store = open_store_quietly(settings);
   if (options.event.topic.empty()) {
     require_schema(*store);
-    print_ids(write_lines(*store), options.json);
+    tell(write_lines(*store), options.json);
     return ExitCode::ok;
   }
-  const Event event = event_of(options.event);
+  Event event = event_of(options.event);
   require_schema(*store);
-  print_ids(write_one(*store, event), options.json);
+  tell(write_one(*store, std::move(event)), options.json);
   return ExitCode::ok;
 }
 

@@ -15,6 +15,14 @@ ExitCode migrate(const Sources& sources, const MigrateOptions& options) {
     print(schema->print());
     return ExitCode::ok;
   }
+  if (const SchemaState state = schema->state(); state.version > state.newest_known) {
+    require_schema(*store);
+    note(
+        fmt::format("{}: the tables have version {}, newer than this program's {}, which can still use them; nothing "
+                    "was changed",
+                    store->describe(), state.version, state.newest_known));
+    return ExitCode::ok;
+  }
   const auto applied = schema->migrate();
   const int now = schema->state().version;
   note(applied.empty() ? fmt::format("{}: the tables have version {}; nothing to do", store->describe(), now)

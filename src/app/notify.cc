@@ -1,5 +1,6 @@
 #include "app/notify.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstring>
@@ -29,6 +30,14 @@ void Notifier::reloading() const {
 
 void Notifier::stopping() const {
   send("STOPPING=1\nSTATUS=finishing what is under way\n");
+}
+
+// The time is longer than an attempt to connect lasts, and the pause after it.
+void Notifier::waiting(std::string status) const {
+  constexpr std::chrono::microseconds next_sign = std::chrono::minutes(2);
+  std::replace_if(
+      status.begin(), status.end(), [](char c) { return c == '\n'; }, ' ');
+  send(fmt::format("EXTEND_TIMEOUT_USEC={}\nSTATUS={}\n", next_sign.count(), status));
 }
 
 void Notifier::send(const std::string& text) const {

@@ -17,6 +17,8 @@ class Notifier {
   // To be followed by ready(), whatever comes of it.
   void reloading() const;
   void stopping() const;
+  // Not ready yet, for the reason that `status` gives. systemd goes on waiting: call it again within a minute.
+  void waiting(std::string status) const;
 
  private:
   void send(const std::string& text) const;

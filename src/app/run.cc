@@ -11,23 +11,22 @@
 
 #include "admin/figures.h"
 #include "app/commands.h"
+#include "app/core_dumps.h"
 #include "app/doors.h"
+#include "app/drain_watch.h"
 #include "app/monitor.h"
 #include "app/notify.h"
 #include "app/reloads.h"
 #include "app/session.h"
 #include "app/signals.h"
+#include "app/store_wait.h"
+#include "app/terminal.h"
+#include "app/time_limit.h"
+#include "base/time_text.h"
 #include "upkeep/caretaker.h"
 
 namespace waybill::app {
 namespace {
-
-void prepare_schema(Store& store, bool may_migrate, const Log& log) {
-  if (may_migrate)
-    for (const int version : store.schema()->migrate())
-      log.info("migrated", {{"store", store.describe()}, {"version", fmt::format("{}", version)}});
-  require_schema(store);
-}
 
 std::vector<std::string> names_of(const Settings& settings) {
   std::vector<std::string> names;
@@ -86,8 +85,10 @@ class Service {
         monitor_(figures_),
         doors_(store, monitor_, log_) {}
 
-  void run(Settings settings) {
+  // `prepare` waits for the store; false: a stop came first. /livez answers meanwhile.
+  void run(Settings settings, const std::function<bool()>& prepare) {
     doors_.open(settings);
+    if (!prepare()) return;
     const std::jthread figures([this](const std::stop_token& stop) { figures_.run(stop); });
     auto relay = make_relay(settings, store_, log_);
     while (true) {
@@ -141,14 +142,53 @@ class Service {
   Doors doors_;
 };
 
-// Everything that is there now, then the end.
-int run_once(const Settings& settings, Store& store, const Signals& signals, const Log& log) {
-  const auto relay = make_relay(settings, store, log);
-  relay->drain(signals.stop_token());
-  log_counts(*relay, settings, log);
-  // To be stopped is how `run` ends; `run --once` has not done what it was asked for.
-  return signals.received() != 0 ? 128 + signals.received() : static_cast<int>(ExitCode::ok);
+std::optional<std::chrono::milliseconds> parse_timeout(const std::string& text) {
+  if (text.empty()) return std::nullopt;
+  const auto timeout = parse_duration(text);
+  if (!timeout || *timeout <= std::chrono::milliseconds(0))
+    throw Error(Remedy::fix_input, fmt::format("--timeout '{}' must be a duration such as 500ms, 30s or 5m", text));
+  return timeout;
 }
+
+// Delivers what is there now.
+class Once {
+ public:
+  Once(const Settings& settings, const RunOptions& options, const Signals& signals, const Log& log)
+      : settings_(settings),
+        signals_(signals),
+        log_(log),
+        timeout_(options.timeout),
+        limit_(signals.stop_token(), parse_timeout(options.timeout)) {}
+
+  // A stop is how `run` ends; `run --once` has not done what it was asked for.
+  int run(Store& store, const StoreWait& wait, const Notifier& notifier) {
+    const bool ready = prepare_store(store, wait, notifier, log_, limit_.token());
+    if (signals_.received() != 0) return 128 + signals_.received();
+    if (!ready)
+      throw Error(Remedy::retry, fmt::format("the store was away until --timeout {}; nothing was delivered", timeout_));
+    const auto relay = make_relay(settings_, store, log_);
+    const auto names = names_of(settings_);
+    DrainWatch watch(store, *relay, names);
+    {
+      const std::jthread watching([&](const std::stop_token& stop) { watch.run(stop); });
+      relay->drain(limit_.token());
+    }
+    log_counts(*relay, settings_, log_);
+    if (signals_.received() != 0) return 128 + signals_.received();
+    const auto left = left_undelivered(*store.inspector(), names, watch, limit_.over());
+    if (left.empty()) return static_cast<int>(ExitCode::ok);
+    if (limit_.over()) say(fmt::format("not done within --timeout {}", timeout_));
+    for (const auto& line : left) say(line);
+    return static_cast<int>(ExitCode::unhealthy);
+  }
+
+ private:
+  const Settings& settings_;
+  const Signals& signals_;
+  const Log& log_;
+  const std::string timeout_;
+  TimeLimit limit_;
+};
 
 }  // namespace
 
@@ -158,17 +198,21 @@ int run(const Sources& sources, const RunOptions& options) {
   const Signals signals(options.once ? std::function<void()>() : [&] { reloads.ask(); });
   const Settings settings = load_settings(sources);
   require_destinations(settings);
+  if (settings.core_dumps) NoCoreDumps::allow_core_dumps();
   const auto choice = std::make_shared<LogChoice>();
   choose(*choice, settings);
   const Log log = stderr_log(choice);
   const auto store = open_store(settings, log);
-  prepare_schema(*store, options.migrate || is_embedded(settings), log);
-  if (options.once) return run_once(settings, *store, signals, log);
+  const StoreWait wait{.migrate = options.migrate || is_embedded(settings), .wait = !options.no_wait};
+  if (options.once) return Once(settings, options, signals, log).run(*store, wait, notifier);
 
   Service service(*store, reloads, notifier, choice, log);
   const std::stop_callback on_signal(signals.stop_token(), [&] { reloads.end(); });
-  reloads.begin(settings, log);
-  service.run(settings);
+  service.run(settings, [&] {
+    if (!prepare_store(*store, wait, notifier, log, signals.stop_token())) return false;
+    reloads.begin(settings, log);
+    return true;
+  });
   return static_cast<int>(ExitCode::ok);
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "base/loopback.h"
 #include "config/section.h"
 #include "enqueue/schema_name.h"
 
@@ -168,15 +169,19 @@ Listen read_listen(Section& root, const Listen& fallback) {
   const auto colon = text.rfind(':');
   unsigned port = 0;
   const char* end = text.data() + text.size();
-  const bool good = colon != std::string::npos && colon > 0 &&
-                    std::from_chars(text.data() + colon + 1, end, port).ptr == end && port <= 65'535;
-  if (!good) {
+  std::from_chars_result parsed{end, std::errc::invalid_argument};
+  if (colon != std::string::npos && colon > 0) parsed = std::from_chars(text.data() + colon + 1, end, port);
+  if (parsed.ec != std::errc() || parsed.ptr != end || port > 65'535) {
     root.refuse("listen", "must be an address and a port, as in \"127.0.0.1:8780\", or \"off\"");
     return fallback;
   }
   Listen listen{.address = text.substr(0, colon), .port = static_cast<std::uint16_t>(port), .given = given};
   if (listen.address.starts_with('[') && listen.address.ends_with(']'))
     listen.address = listen.address.substr(1, listen.address.size() - 2);
+  if (!is_loopback(listen.address))
+    root.refuse("listen", fmt::format("must be a loopback address, since no password is asked for there; '{}' is none; "
+                                      "use 127.0.0.1, [::1] or localhost",
+                                      listen.address));
   return listen;
 }
 
@@ -241,6 +246,8 @@ Settings read_settings(config::Config& config) {
   read_store(root, settings);
   read_log(root.section("log"), settings);
   settings.listen = read_listen(root, settings.listen);
+  settings.core_dumps =
+      root.boolean("core_dumps", settings.core_dumps, "Let 'run' dump core if it crashes: with passwords and payloads");
   read_relay(root, settings.relay);
   read_caretaker(root, settings);
   read_alerts(root.section("alerts"), settings.alerts);

@@ -48,6 +48,7 @@ struct Settings {
   LogLevel log_level = LogLevel::info;
   LogFormat log_format = LogFormat::logfmt;
   Listen listen{};
+  bool core_dumps = false;
   RelayOptions relay{};
   CaretakerOptions caretaker{};
   std::vector<Destination> destinations{};

@@ -9,7 +9,7 @@
 namespace waybill::app {
 
 ExitCode version(const VersionOptions& options) {
-  const auto types = destination_types();
+  const auto types = built_in_destination_types();
   if (!options.json) {
     std::string text = fmt::format("waybill {}\n", WAYBILL_VERSION);
     for (const auto& [store, schema] : schema_versions()) text += fmt::format("store: {}, schema {}\n", store, schema);

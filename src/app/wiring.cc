@@ -55,6 +55,17 @@ SinkSetup read_null(config::Section&) {
   return {.make = [](const Log&) { return null_sink(); }};
 }
 
+#ifdef WAYBILL_HAS_NATS
+constexpr bool has_nats = true;
+#else
+constexpr bool has_nats = false;
+#endif
+#ifdef WAYBILL_HAS_RABBITMQ
+constexpr bool has_rabbitmq = true;
+#else
+constexpr bool has_rabbitmq = false;
+#endif
+
 // A type that everybody knows, and this build has not.
 [[maybe_unused]] SinkSetup refuse_absent(config::Section& section, std::string_view what, std::string_view option) {
   section.refuse(
@@ -80,12 +91,13 @@ struct DestinationType {
   SinkSetup (*read)(config::Section&) = nullptr;
   // Instead, where it matters how far apart two attempts of an event may be.
   SinkSetup (*read_with_gap)(config::Section&, std::chrono::milliseconds retry_gap) = nullptr;
+  bool built_in = true;
 };
 
 // A new destination is one line here.
 constexpr std::array types{
-    DestinationType{"file", read_file},     DestinationType{"nats", nullptr, read_nats},
-    DestinationType{"null", read_null},     DestinationType{"rabbitmq", read_rabbitmq},
+    DestinationType{"file", read_file},     DestinationType{"nats", nullptr, read_nats, has_nats},
+    DestinationType{"null", read_null},     DestinationType{"rabbitmq", read_rabbitmq, nullptr, has_rabbitmq},
     DestinationType{"stdout", read_stdout},
 };
 
@@ -130,6 +142,13 @@ std::vector<std::string> destination_types() {
   std::vector<std::string> names;
   for (const auto& type : types) names.emplace_back(type.name);
   names.emplace_back(stream_type);
+  return names;
+}
+
+std::vector<std::string> built_in_destination_types() {
+  std::vector<std::string> names = destination_types();
+  for (const auto& type : types)
+    if (!type.built_in) std::erase(names, type.name);
   return names;
 }
 

@@ -36,8 +36,12 @@ std::vector<SchemaVersion> schema_versions();
 // The type of a destination that has no sink: it is served from the log.
 inline constexpr std::string_view stream_type = "stream";
 
-// The values that `type` may have in a destination.
+// The values that `type` may have in a destination. A type that this build lacks is among them: read_sink() refuses it
+// and names the build option.
 std::vector<std::string> destination_types();
+
+// The types that this build can serve.
+std::vector<std::string> built_in_destination_types();
 
 // REQUIRES: `type` is one of destination_types(), and not stream_type.
 SinkSetup read_sink(const std::string& type, config::Section& section, const RetryPolicy& retry);

@@ -1,7 +1,12 @@
+import pathlib
+import re
+import resource
+import subprocess
 import unittest
 
-from waybill_cli import CliTest
+from waybill_cli import BINARY, CliTest
 
+NULL = '[destinations.null]\ntype = "null"\n'
 GOOD = 'store = "sqlite:test.db"\n'
 
 
@@ -70,6 +75,17 @@ class ConfigCheckTest(CliTest):
         self.assertIn("it is a folder", self.refused("status", "--config", "."))
         self.write("waybill.toml", 'store_file = "gone"\n')
         self.assertIn("waybill.toml:1:1: store_file: cannot read 'gone'", self.refused("status"))
+
+    def test_listen_is_checked_as_run_does(self):
+        for wrong, expected in [("0.0.0.0:8780", "must be a loopback address"), ("db:80", "must be a loopback address"),
+                                ("127.0.0.1:", "must be an address and a port"),
+                                ("127.0.0.1:99999999999", "must be an address and a port"),
+                                ("127.0.0.1", "must be an address and a port")]:
+            with self.subTest(wrong):
+                self.assertIn(f"listen: {expected}", self.problems(GOOD + f'listen = "{wrong}"\n'))
+        for good in ["127.0.0.1:0", "[::1]:8780", "localhost:1", "off"]:
+            self.write("waybill.toml", GOOD + f'listen = "{good}"\n')
+            self.succeed("config", "check")
 
     def test_limits_of_alerts(self):
         self.write("waybill.toml", GOOD + '[alerts]\npending_max = "unlimited"\nage_max = "5m"\ndead_max = 3\npaused = false\n')
@@ -144,6 +160,54 @@ class ConfigShowTest(CliTest):
                     result = self.succeed("config", "show", *args, env=env)
                     self.assertNotIn("canary", result.out + result.err)
                     self.assertIn("store", result.out)
+
+    def test_passwords_are_hidden_however_they_are_written(self):
+        nats = '[destinations.n]\ntype = "nats"\nservers = '
+        for text in ['store = "postgresql://db/c?pass%77ord=canary"', 'store = "postgresql://db/c?sslpassword=canary#canary"',
+                     'store = "host=db password=canary"', GOOD + nats + '["nats://u:canary@a", "u:canary@b"]',
+                     GOOD + nats + '"nats://u:canary@a:1,nats://v:canary@b:2"',
+                     GOOD + '[destinations.r]\ntype = "rabbitmq"\npassword = "x"\nurl = "amqp://u:canary@a,b/v"\n']:
+            with self.subTest(text):
+                self.write("waybill.toml", text + "\n")
+                for args in [[], ["--json"]]:
+                    result = self.run_cli("config", "show", *args)
+                    self.assertNotIn("canary", result.out + result.err)
+                    self.assertIn("*****", result.out)
+
+    def test_a_password_on_the_command_line(self):
+        url = "postgresql://relay:canary@127.0.0.1:1/clinic"
+        result = self.succeed("config", "check", "--store", url)
+        self.assertIn("warning: --store: store: holds a password on the command line, which others can see in the list of "
+                      "processes; use the environment variable WAYBILL_STORE, store_file or ${env:NAME}", result.err)
+        self.assertNotIn("canary", result.out + result.err)
+        self.write("url", url + "\n")
+        quiet = self.succeed("config", "show", "--store-file", "url")
+        self.assertNotIn("warning", quiet.err)
+        self.assertIn('store = "postgresql://relay:********@127.0.0.1:1/clinic"', quiet.out)
+        self.write("url", url + "\n", mode=0o644)
+        self.assertIn("--store-file: store_file: 'url' holds a secret, and others can read it (mode 0644); chmod 600 url",
+                      self.refused("status", "--store-file", "url"))
+
+    def test_a_running_process_shows_no_secret(self):
+        """Neither in the list of processes nor in a core dump."""
+        limits = resource.getrlimit(resource.RLIMIT_CORE)
+        for allowed in [False, True]:
+            process = subprocess.Popen(
+                [BINARY, "run", "--store=postgresql://relay:canary@127.0.0.1:1/clinic", "--set", "listen=off",
+                 "--set", f"core_dumps={str(allowed).lower()}", "--config", str(self.write("w.toml", NULL))],
+                cwd=self.folder, env=self.environment(), stderr=subprocess.PIPE, text=True)
+            self.addCleanup(process.kill)
+            self.addCleanup(process.stderr.close)
+            while "the store is away" not in (line := process.stderr.readline()):
+                self.assertTrue(line, "it ended")
+            proc = pathlib.Path(f"/proc/{process.pid}")
+            arguments = (proc / "cmdline").read_bytes()
+            self.assertNotIn(b"canary", arguments)
+            self.assertIn(b"--store=postgresql://relay:******@127.0.0.1:1/clinic", arguments)
+            soft = re.search(r"Max core file size +(\S+)", (proc / "limits").read_text()).group(1)
+            self.assertEqual(allowed and limits[0] != 0, soft != "0")
+            process.terminate()
+            process.wait(20)
 
     def test_the_output_is_a_configuration(self):
         self.write("waybill.toml", GOOD + '[destinations.a]\ntype = "file"\npath = "x"\nmatch = { topic = ["a", "b"] }\n')

@@ -149,6 +149,12 @@ class ShowTest(DeadCase):
 
 
 class RedriveTest(DeadCase):
+    def test_once_tells_what_is_tried_again_later(self):
+        self.let_fail("retry.a", "dead.b", "held.c")
+        result = self.run_cli("run", "--once")
+        self.assertEqual(4, result.code, result)
+        self.assertRegex(result.err, r"waybill: left at 'events': 1 retrying \(the next attempt at 2\S+Z\)\n$")
+
     def test_security13_preview_then_redrive_then_delivered(self):
         dead = self.let_fail("dead.a", "dead.b", "held.c", "ok")
         self.assertEqual("would redrive 2 dead letters of 'events'\n",
@@ -217,12 +223,15 @@ class RedriveTest(DeadCase):
 
     def test_ids_that_are_not_there(self):
         dead, fine = self.let_fail("dead.a", "ok")
-        self.assertIn("there is no such event; nothing to redrive", self.refused("dead", "redrive", fine, "--yes", code=1))
+        said = self.refused("dead", "redrive", fine, "--yes", code=1)
+        self.assertIn(f"event {fine} is not dead or held: it is published at 'events'", said)
+        self.assertIn("nothing to redrive", said)
+        self.assertIn(f"there is no event {NOWHERE}", self.refused("dead", "dismiss", NOWHERE, "--yes", code=1))
         result = self.run_cli("dead", "redrive", dead, fine, NOWHERE, "--yes", "--json")
         self.assertEqual(4, result.code, result)
         self.assertEqual(1, result.json["changed"])
-        for event in [fine, NOWHERE]:
-            self.assertIn(f"event {event} is no dead letter or held event of 'events'", result.err)
+        self.assertIn(f"event {fine} is not dead or held at 'events': it is published at 'events'", result.err)
+        self.assertIn(f"there is no event {NOWHERE}", result.err)
         self.assertEqual("retrying", self.standing(dead))
 
     def test_a_slow_one_can_be_interrupted_and_goes_on(self):

@@ -45,11 +45,31 @@ class EnqueueFlagsTest(EnqueueCase):
 
     def test_a_dedup_key_counts_once(self):
         args = ["enqueue", "--topic", "a", "--payload", "1", "--dedup-key", "d"]
-        self.assertEqual(self.succeed(*args).out, self.succeed(*args).out)
+        first = self.succeed(*args)
+        again = self.succeed(*args)
+        self.assertEqual("", first.err)
+        self.assertEqual(first.out, again.out)
+        self.assertEqual(f"waybill: event 1 was not written: dedup key 'd' was used before, by event {first.out.strip()}\n",
+                         again.err)
+        self.assertEqual({"ids": [first.out.strip()], "repeated": [{"place": 0, "dedup_key": "d"}]},
+                         self.succeed(*args, "--json").json)
         self.assertEqual(1, len(self.events()))
 
+    def test_dedup_keys_among_many(self):
+        lines = "".join(json.dumps({"topic": "a", "payload": 1} | ({"dedup_key": key} if key else {})) + "\n"
+                        for key in ["x", None, "y", "x"])
+        done = self.succeed("enqueue", "--json", stdin=lines).json
+        self.assertEqual([{"place": 3, "dedup_key": "x"}], done["repeated"])
+        self.assertEqual(done["ids"][0], done["ids"][3])
+        self.assertEqual(3, len(self.events()))
+
+    def test_the_size_of_a_payload_that_is_too_large(self):
+        self.write("large", '"' + "x" * 800_000 + '"')
+        self.assertIn("the payload from 'large' has 800002 bytes; at most 786432 are allowed",
+                      self.refused("enqueue", "--topic", "t", "--payload-file", "large"))
+        self.assertIn("has more than ", self.refused("enqueue", "--topic", "t", "--payload-bytes-file", "/dev/zero"))
+
     def test_wrong_flags(self):
-        self.write("large", '"' + "x" * 786432 + '"')
         for args, expected in [
             ([], "give one of --payload, --payload-file and --payload-bytes-file"),
             (["--payload", "1", "--payload-file", "x"], "give one of --payload"),
@@ -57,7 +77,6 @@ class EnqueueFlagsTest(EnqueueCase):
             (["--payload", ""], "payload is not JSON"),
             (["--payload-file", "gone"], "cannot read the payload from 'gone': No such file"),
             (["--payload-file", "."], "cannot read the payload from '.'"),
-            (["--payload-file", "large"], "payload has 786433 bytes; at most 786432 are allowed"),
             (["--payload", "1", "--aggregate", "order"], "--aggregate 'order' must read TYPE/ID"),
             (["--payload", "1", "--header", "x"], "--header 'x' must read NAME=VALUE"),
             (["--payload", "1", "--header", "a=1\r\nb: 2"], "headers contains a control character"),
@@ -89,7 +108,7 @@ class EnqueueLinesTest(EnqueueCase):
 
     def test_empty_input_and_empty_lines(self):
         self.assertEqual("", self.succeed("enqueue", stdin="").out)
-        self.assertEqual({"ids": []}, self.succeed("enqueue", "--json", stdin="\n \n").json)
+        self.assertEqual({"ids": [], "repeated": []}, self.succeed("enqueue", "--json", stdin="\n \n").json)
         result = self.succeed("enqueue", "--json", stdin='\r\n{"topic":"a","payload":1}\r\n\n')
         self.assertEqual(1, len(result.json["ids"]))
 

@@ -1,15 +1,46 @@
 import json
+import re
 import shutil
 import signal
+import socket
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
+import urllib.request
 
 from processes import Postgres, free_port
 from waybill_cli import BINARY, CliTest
 
 LOG = '[destinations.log]\ntype = "file"\npath = "out.jsonl"\n'
+
+
+def forward(test, from_port, to_port):
+    """From now on, connections to one port lead to the other."""
+    def copy(source, target):
+        try:
+            while data := source.recv(65536):
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+
+    def accept():
+        while True:
+            try:
+                near, _ = listener.accept()
+            except OSError:
+                return
+            far = socket.create_connection(("127.0.0.1", to_port))
+            test.addCleanup(near.close)
+            test.addCleanup(far.close)
+            for pair in [(near, far), (far, near)]:
+                threading.Thread(target=copy, args=pair, daemon=True).start()
+
+    listener = socket.create_server(("127.0.0.1", from_port))
+    test.addCleanup(listener.close)
+    threading.Thread(target=accept, daemon=True).start()
 
 
 class PostgresTest(CliTest):
@@ -213,7 +244,7 @@ class OperatorTest(PostgresTest):
 class TroubleTest(PostgresTest):
     def test_a_server_that_is_gone(self):
         self.configure(self.url(port=free_port(), password="canary"))
-        for command in [["status"], ["events", "list"], ["migrate"], ["run"], ["enqueue", "--topic", "a", "--payload", "1"],
+        for command in [["status"], ["events", "list"], ["migrate"], ["run", "--no-wait", "--set", "listen=off"], ["enqueue", "--topic", "a", "--payload", "1"],
                         ["dead", "list"], ["dead", "redrive", "--all", "--yes"], ["blocked"], ["pause", "log"],
                         ["operations"], ["clean"], ["anchor"]]:
             with self.subTest(command):
@@ -223,6 +254,65 @@ class TroubleTest(PostgresTest):
         result = self.run_cli("doctor")
         self.assertEqual(4, result.code, result)
         self.assertNotIn("canary", result.out + result.err)
+
+    def test_once_waits_for_the_store_until_its_time_is_over(self):
+        self.configure(self.url(port=free_port()))
+        result = self.run_cli("run", "--once", "--timeout", "300ms")
+        self.assertEqual(3, result.code, result)
+        self.assertIn("the store is away; will try again", result.err)
+        self.assertIn("the store was away until --timeout 300ms; nothing was delivered", result.err)
+
+    def test_run_waits_for_the_store_at_its_start(self):
+        self.succeed("migrate")
+        port = free_port()
+        self.configure(self.url(port=port))
+        systemd = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+        self.addCleanup(systemd.close)
+        systemd.bind(str(self.folder / "notify"))
+        systemd.settimeout(20)
+        process = subprocess.Popen([BINARY, "run", "--set", "listen=127.0.0.1:0"], cwd=self.folder, text=True,
+                                   env=self.environment({"NOTIFY_SOCKET": str(self.folder / "notify")}),
+                                   stderr=subprocess.PIPE)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stderr.close)
+        said = self.read_until(process, "serving metrics")
+        url = re.search(r"http://127\.0\.0\.1:\d+/", said).group(0)
+        self.read_until(process, "the store is away; will try again")
+        told = systemd.recv(4096).decode()
+        self.assertIn("STATUS=waiting for the store: ", told)
+        self.assertIn("EXTEND_TIMEOUT_USEC=", told)
+        self.assertNotIn("READY", told)
+        with urllib.request.urlopen(url + "livez", timeout=10) as reply:
+            self.assertEqual(200, reply.status)
+        forward(self, port, self.server.port)
+        self.read_until(process, "the store is back")
+        self.read_until(process, "relay started")
+        while "READY=1" not in told:
+            told = systemd.recv(4096).decode()
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, process.wait(20))
+
+    def test_a_run_that_waits_for_the_store_can_be_stopped(self):
+        self.configure(self.url(port=free_port()))
+        process = subprocess.Popen([BINARY, "run", "--set", "listen=off"], cwd=self.folder, env=self.environment(),
+                                   stderr=subprocess.PIPE, text=True)
+        self.addCleanup(process.kill)
+        self.addCleanup(process.stderr.close)
+        self.read_until(process, "the store is away; will try again")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, process.wait(20))
+
+    def test_run_does_not_wait_for_what_waiting_does_not_mend(self):
+        self.configure(self.url(database="nowhere"))
+        self.assertIn('"nowhere" does not exist', self.run_cli("run", "--set", "listen=off").err)
+        self.assertEqual(2, self.run_cli("run", "--set", "listen=off").code)
+
+    def read_until(self, process, text):
+        """The next line with this text."""
+        for line in process.stderr:
+            if text in line:
+                return line
+        return self.fail(f"never said: {text}")
 
     def test_a_host_that_is_none(self):
         self.configure("postgresql://relay@no-such-host.invalid/x")

@@ -44,6 +44,22 @@ class MissingStoreTest(CliTest):
             self.write("waybill.toml", 'store = "sqlite:gone/test.db"\n' + NULL)
             self.assertIn("gone/test.db", self.refused(*command))
 
+    def test_migrate_on_tables_of_a_newer_program(self):
+        self.embedded(NULL)
+        store = sqlite3.connect(self.folder / "test.db")
+        store.execute("INSERT INTO waybill_schema (version, oldest_program) VALUES (998, 1)")
+        store.commit()
+        result = self.succeed("migrate")
+        self.assertIn("the tables have version 998, newer than this program's", result.err)
+        store.execute("INSERT INTO waybill_schema (version, oldest_program) VALUES (999, 999)")
+        store.commit()
+        store.close()
+        for command in [["migrate"], ["status"], ["run", "--once"]]:
+            with self.subTest(command):
+                said = self.refused(*command)
+                self.assertIn("the tables have version 999", said)
+                self.assertIn("install a newer waybill", said)
+
     def test_row38_a_full_disk_leaves_nothing_behind(self):
         def small_files():
             signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -126,6 +142,41 @@ class RunTest(CliTest):
         process.send_signal(signal.SIGTERM)
         process.communicate(timeout=20)
         self.assertEqual(0, process.returncode)
+
+    def test_once_leaves_a_paused_destination_to_a_person(self):
+        self.embedded('[destinations.a]\ntype = "file"\npath = "a.jsonl"\n[destinations.b]\ntype = "file"\npath = "b.jsonl"\n')
+        self.succeed("run", "--once")
+        self.succeed("pause", "a")
+        self.succeed("enqueue", stdin='{"topic":"x","payload":1}\n{"topic":"y","payload":2}\n')
+        result = self.run_cli("run", "--once")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("waybill: left at 'a': 2 pending; it is paused: 'waybill resume a' lets it go on\n", result.err)
+        self.assertNotIn("left at 'b'", result.err)
+        self.assertEqual(2, len((self.folder / "b.jsonl").read_text().splitlines()))
+        self.succeed("resume", "a")
+        self.assertNotIn("left at", self.succeed("run", "--once").err)
+
+    def test_once_says_what_it_waits_for_and_ends_in_time(self):
+        self.embedded('[destinations.full]\ntype = "file"\npath = "/dev/full"\n')
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        result = self.run_cli("run", "--once", "--timeout", "2s", "--set", "grace=100ms")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("waybill: waiting for 'full': it is away: ", result.err)
+        self.assertIn("waybill: not done within --timeout 2s\n", result.err)
+        self.assertRegex(result.err, "waybill: left at 'full': 1 pending; it is away: .*No space left on device")
+
+    def test_once_shows_progress_on_a_terminal(self):
+        self.embedded()
+        self.succeed("run", "--once")
+        self.succeed("enqueue", stdin='{"topic":"a","payload":1}\n' * 7)
+        code, shown = self.on_a_terminal("run", "--once")
+        self.assertEqual(0, code)
+        self.assertRegex(shown, r"\[[#.]+\] \d/7")
+
+    def test_flags_of_once(self):
+        self.embedded()
+        self.assertIn("--timeout 'soon' must be a duration", self.refused("run", "--once", "--timeout", "soon"))
+        self.assertIn("--once", self.refused("run", "--timeout", "5s"))
 
     def test_once_that_is_stopped_has_not_done_its_work(self):
         self.embedded('[destinations.full]\ntype = "file"\npath = "/dev/full"\n')
