@@ -179,7 +179,7 @@ Listen read_listen(Section& root, const Listen& fallback) {
   if (listen.address.starts_with('[') && listen.address.ends_with(']'))
     listen.address = listen.address.substr(1, listen.address.size() - 2);
   if (!is_loopback(listen.address))
-    root.refuse("listen", fmt::format("must be a loopback address, since no password is asked for there; '{}' is none; "
+    root.refuse("listen", fmt::format("must be a loopback address, since nothing is encrypted there; '{}' is none; "
                                       "use 127.0.0.1, [::1] or localhost",
                                       listen.address));
   return listen;

@@ -40,7 +40,7 @@ TEST_F(SecretFileTest, IsReadIfNobodyElseCan) {
   EXPECT_EQ(fmt::format("'{}' is too large", path_), refusal(5));
 }
 
-TEST_F(SecretFileTest, IsRefusedIfOthersCanReadIt) {
+TEST_F(SecretFileTest, Security30_IsRefusedIfOthersCanReadIt) {
   for (const mode_t mode : {0644, 0604, 0666, 0620}) {
     write("s3cret", mode);
     EXPECT_EQ(fmt::format("'{0}' holds a secret, and others can read it (mode {1:04o}); chmod 600 {0}", path_, mode),

@@ -25,7 +25,7 @@ TEST(RedactUrl, Security31_HidesSecretsThatOverlap) {
   EXPECT_EQ("a&password=********", redact_url("a&password=postgresql://u:secret@db/x?passw22"));
 }
 
-TEST(RedactUrl, KnowsEveryWayToWriteAPassword) {
+TEST(RedactUrl, Security31_KnowsEveryWayToWriteAPassword) {
   for (const char* text : {
            "postgresql://db/c?pass%77ord=s3cret",
            "postgresql://db/c?PASSWORD=s3cret",

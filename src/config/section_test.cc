@@ -150,7 +150,7 @@ TEST_F(SectionTest, Security30_ASecretOthersCanReadIsRefused) {
       problems(config));
 }
 
-TEST_F(SectionTest, AFileOfASecretThatOthersCanReadIsRefused) {
+TEST_F(SectionTest, Security30_AFileOfASecretThatOthersCanReadIsRefused) {
   write("password_file = \"token\"\nkey = \"own.key\"\nother = \"gone.key\"\n", 0600);
   write_file("token", "s3cret\n", 0644);
   write_file("own.key", "s3cret\n", 0604);
@@ -187,7 +187,7 @@ TEST_F(SectionTest, ASecretOnTheCommandLineIsWarnedOf) {
   EXPECT_THAT(config.warnings()[1], HasSubstr("--set password: password: holds a password on the command line"));
 }
 
-TEST_F(SectionTest, NothingThatIsShownHoldsAPassword) {
+TEST_F(SectionTest, Security31_NothingThatIsShownHoldsAPassword) {
   write(
       "servers = [\"nats://u:s3cret@a\", \"u:s3cret@b\"]\npassword = 5317\n"
       "path = \"host=db password=s3cret\"\nmatch = \"http://u:s3cret@h\"\n",

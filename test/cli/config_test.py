@@ -161,7 +161,7 @@ class ConfigShowTest(CliTest):
                     self.assertNotIn("canary", result.out + result.err)
                     self.assertIn("store", result.out)
 
-    def test_passwords_are_hidden_however_they_are_written(self):
+    def test_security31_passwords_are_hidden_however_they_are_written(self):
         nats = '[destinations.n]\ntype = "nats"\nservers = '
         for text in ['store = "postgresql://db/c?pass%77ord=canary"', 'store = "postgresql://db/c?sslpassword=canary#canary"',
                      'store = "host=db password=canary"', GOOD + nats + '["nats://u:canary@a", "u:canary@b"]',
@@ -188,7 +188,7 @@ class ConfigShowTest(CliTest):
         self.assertIn("--store-file: store_file: 'url' holds a secret, and others can read it (mode 0644); chmod 600 url",
                       self.refused("status", "--store-file", "url"))
 
-    def test_a_running_process_shows_no_secret(self):
+    def test_security34_a_running_process_shows_no_secret(self):
         """Neither in the list of processes nor in a core dump."""
         limits = resource.getrlimit(resource.RLIMIT_CORE)
         for allowed in [False, True]:

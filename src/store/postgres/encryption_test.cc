@@ -8,7 +8,7 @@ namespace {
 
 using testing::HasSubstr;
 
-TEST(PgEncryption, IsWantedOffThisMachine) {
+TEST(PgEncryption, Security21_IsWantedOffThisMachine) {
   for (const char* mode : {"disable", "allow", "prefer", "require", "verify-ca"}) {
     const auto found = examine_encryption({.host = "db", .address = "10.0.0.7", .sslmode = mode, .encrypted = true});
     ASSERT_TRUE(found) << mode;
