@@ -33,6 +33,9 @@ struct RelayIdentity {
   std::string id{};    // Random for every start: a restarted relay is another one.
   std::string name{};  // For people.
   std::chrono::milliseconds lease{5'000};
+  // destination -> its rules: which events it gets. One that is missing gets every event. They are stored with each
+  // settlement and shown with the relay, and never change under one id.
+  std::map<std::string, Match> rules{};
 };
 
 // The right to publish one shard of the log to one destination. The term is greater at every change of hands;
@@ -304,6 +307,7 @@ struct RelayStatus {
   Time last_seen{};
   std::vector<std::string> destinations{};
   std::vector<Trouble> troubles{};
+  std::map<std::string, Match> rules{};  // As in RelayIdentity.
   int shards_owned = 0;
 };
 
@@ -324,18 +328,32 @@ struct EventFilter {
   std::optional<std::int64_t> before_seq{};                                        // The page before.
   int limit = 50;
   bool payloads = false;  // Large ones too; else they may be deferred.
+  bool states = false;    // Also how each event stands at each destination.
+};
+
+// Rules that relays applied to a destination.
+struct AppliedRules {
+  Match match{};
+  Time since{};  // When a relay first came with them, after one with other rules.
+
+  friend bool operator==(const AppliedRules&, const AppliedRules&) = default;
+};
+
+struct EventAtDestination {
+  std::string destination{};
+  // "pending", "published", "skipped", or a Standing. Skipped: the cursor has passed it, and the rules of the relay
+  // that moved the cursor did not send it; or the destination began after it (Start::now). An event that was passed
+  // more than once, since the destination was rewound, is skipped if it was sent none of these times.
+  std::string state{};
+  std::optional<Time> settled_at{};
+  std::optional<AppliedRules> skipped_by{};  // The last rules that skipped it; none: the destination began after it.
+  std::vector<Attempt> attempts{};           // Oldest first; an event that went through at once has none.
 };
 
 struct EventList {
   std::vector<EventView> events{};  // Newest first.
   std::shared_ptr<const void> memory{};
-};
-
-struct EventAtDestination {
-  std::string destination{};
-  std::string state{};  // "pending", "published", or a Standing
-  std::optional<Time> settled_at{};
-  std::vector<Attempt> attempts{};  // Oldest first; an event that went through at once has none.
+  std::vector<std::vector<EventAtDestination>> states{};  // Of each event, without attempts; empty unless asked for.
 };
 
 struct EventStory {

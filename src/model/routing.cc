@@ -1,7 +1,6 @@
 #include "model/routing.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -12,16 +11,6 @@ bool any_matches(const std::vector<std::string>& patterns, std::string_view text
   return patterns.empty() ||
          std::any_of(patterns.begin(), patterns.end(), [&](const auto& pattern) { return matches(pattern, text); });
 }
-
-struct Rule {
-  std::string_view field{};
-  std::vector<std::string> Match::*patterns = nullptr;
-  std::string_view EventView::*value = nullptr;
-};
-constexpr std::array rules{Rule{"topic", &Match::topic, &EventView::topic},
-                           Rule{"type", &Match::type, &EventView::type},
-                           Rule{"tenant", &Match::tenant, &EventView::tenant},
-                           Rule{"aggregate_type", &Match::aggregate_type, &EventView::aggregate_type}};
 
 }  // namespace
 
@@ -48,15 +37,34 @@ bool matches(std::string_view pattern, std::string_view text) {
 }
 
 bool matches(const Match& match, const EventView& event) {
-  return std::all_of(rules.begin(), rules.end(),
-                     [&](const Rule& rule) { return any_matches(match.*rule.patterns, event.*rule.value); });
+  return std::all_of(match_fields.begin(), match_fields.end(),
+                     [&](const MatchField& field) { return any_matches(match.*field.patterns, event.*field.value); });
+}
+
+Match canonical(Match match) {
+  for (const MatchField& field : match_fields) {
+    auto& patterns = match.*field.patterns;
+    std::sort(patterns.begin(), patterns.end());
+    patterns.erase(std::unique(patterns.begin(), patterns.end()), patterns.end());
+  }
+  return match;
+}
+
+std::string rules_text(const Match& match) {
+  std::string text;
+  for (const MatchField& field : match_fields) {
+    const auto& patterns = match.*field.patterns;
+    if (patterns.empty()) continue;
+    text += fmt::format("{}{} '{}'", text.empty() ? "" : " and ", field.name, fmt::join(patterns, "', '"));
+  }
+  return text.empty() ? "every event" : text;
 }
 
 std::string mismatch(const Match& match, const EventView& event) {
-  for (const Rule& rule : rules)
-    if (!any_matches(match.*rule.patterns, event.*rule.value))
-      return fmt::format("{} '{}' is none of '{}'", rule.field, event.*rule.value,
-                         fmt::join(match.*rule.patterns, "', '"));
+  for (const MatchField& field : match_fields)
+    if (!any_matches(match.*field.patterns, event.*field.value))
+      return fmt::format("{} '{}' is none of '{}'", field.name, event.*field.value,
+                         fmt::join(match.*field.patterns, "', '"));
   return {};
 }
 

@@ -477,8 +477,9 @@ void Carrier::append(Lane& lane, Chunk chunk) {
 void Carrier::skip(const EventView& event) {
   tally_.skipped();
   if (!counts_unmatched_) return;
-  const auto takes = [&](const Match& match) { return matches(match, event); };
-  if (std::any_of(context_.matches.begin(), context_.matches.end(), takes)) return;
+  const auto& rules = context_.identity.rules;
+  const auto takes = [&](const auto& rule) { return matches(rule.second, event); };
+  if (std::any_of(rules.begin(), rules.end(), takes)) return;
   if (tally_.unmatched())
     context_.log.warning("an event goes nowhere: no destination of this relay takes it; the next ones are only counted",
                          {{"topic", std::string(event.topic)}, {"event", event.id.to_string()}});

@@ -67,7 +67,6 @@ struct RelayContext {
   const Clock& clock;
   mutable Solo solo{};
   mutable Tries tries{};
-  std::vector<Match> matches{};  // of all destinations, in the order in which they were added
 };
 
 // Until when this relay may believe that its leases are its own, by Clock::since_boot(). Written by the Keeper, read by

@@ -72,7 +72,7 @@ class Relay::Impl {
   void add(DestinationOptions destination, std::unique_ptr<Sink> sink) {
     if (find(destination.name))
       throw Error(Remedy::fix_config, fmt::format("destination '{}' is named twice", destination.name));
-    context_.matches.push_back(destination.match);
+    context_.identity.rules[destination.name] = destination.match;
     carriers_.push_back(std::make_unique<Carrier>(context_, trust_, keeper_waker_, std::move(destination),
                                                   std::move(sink), carriers_.empty()));
   }

@@ -371,6 +371,81 @@ TEST_P(StoreSuite, AnEventTellsItsStory) {
   EXPECT_FALSE(store_->inspector()->find(EventId::make()));
 }
 
+TEST_P(StoreSuite, AnEventThatTheRulesDoNotSendIsSkipped) {
+  std::vector<EventId> ids;
+  for (const char* topic : {"room.opened", "order.paid"}) {
+    Event made = event("x");
+    made.topic = topic;
+    made.aggregate = {"a", "1"};
+    made.id = ids.emplace_back(EventId::make());
+    enqueue({made});
+  }
+  Worker reader = worker("out", Start::beginning, {.topic = {"room.*", "order.%", "roo_.*"}, .aggregate_type = {"*"}});
+  EXPECT_EQ("pending", store_->inspector()->find(ids[1])->destinations.at(0).state);
+  settle_all(reader);
+  const auto inspector = store_->inspector();
+  EXPECT_EQ("published", inspector->find(ids[0])->destinations.at(0).state);
+  const EventAtDestination skipped = inspector->find(ids[1])->destinations.at(0);
+  EXPECT_EQ("skipped", skipped.state);
+  ASSERT_TRUE(skipped.skipped_by);
+  EXPECT_EQ((Match{.topic = {"order.%", "roo_.*", "room.*"}, .aggregate_type = {"*"}}), skipped.skipped_by->match);
+  EXPECT_LT(skipped.skipped_by->since, system_clock().now() + 60s);
+  EXPECT_GT(skipped.skipped_by->since, system_clock().now() - 60s);
+  const EventList list = inspector->list({.states = true});
+  ASSERT_EQ(2U, list.states.size());
+  EXPECT_EQ("skipped", list.states[0].at(0).state);
+  EXPECT_EQ("published", list.states[1].at(0).state);
+  EXPECT_EQ(0U, inspector->list({}).states.size()) << "only for those who ask";
+  EXPECT_EQ((std::vector<std::string>{"*"}), inspector->status().relays.at(0).rules.at("out").aggregate_type);
+}
+
+TEST_P(StoreSuite, AnEventIsSkippedByTheRulesOfTheRelayThatPassedIt) {
+  const auto put = [&] {
+    Event made = event("x");
+    made.id = EventId::make();
+    enqueue({made});
+    return *made.id;
+  };
+  const auto serve = [&](const Match& rules) {
+    Worker relay = worker("out", Start::beginning, rules);
+    settle_all(relay);
+    relay.session->release(relay.leases);
+    relay.membership->leave();
+  };
+  const auto state = [&](const EventId& id) { return store_->inspector()->find(id)->destinations.at(0); };
+  const EventId first = put();
+  serve({.topic = {"other"}});
+  const EventId second = put();
+  serve({});
+  const EventId third = put();
+  serve({.tenant = {"nobody"}});
+  EXPECT_EQ("skipped", state(first).state);
+  EXPECT_EQ(Match{.topic = {"other"}}, state(first).skipped_by->match);
+  EXPECT_EQ("published", state(second).state);
+  EXPECT_EQ(Match{.tenant = {"nobody"}}, state(third).skipped_by->match);
+  EXPECT_GE(state(third).skipped_by->since, state(first).skipped_by->since);
+
+  store_->operate()->rewind({.id = EventId::make()}, "out", {}, false);
+  EXPECT_EQ("pending", state(first).state);
+  serve({});
+  EXPECT_EQ("published", state(first).state) << "at the second time";
+  store_->operate()->rewind({.id = EventId::make()}, "out", {}, false);
+  serve({.topic = {"other"}});
+  EXPECT_EQ("published", state(first).state) << "it has been sent once";
+}
+
+TEST_P(StoreSuite, AnEventFromBeforeTheDestinationIsSkipped) {
+  Event made = event("x");
+  made.id = EventId::make();
+  enqueue({made});
+  Worker reader = worker("out", Start::now);
+  enqueue("y");
+  settle_all(reader);
+  const EventAtDestination at = store_->inspector()->find(*made.id)->destinations.at(0);
+  EXPECT_EQ("skipped", at.state);
+  EXPECT_FALSE(at.skipped_by);
+}
+
 TEST_P(StoreSuite, ListsNewestFirstAndFilters) {
   for (const char* name : {"a", "b", "c"}) enqueue(name, name);
   const auto inspector = store_->inspector();

@@ -56,8 +56,9 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     std::vector<Opened> opened;
   };
 
-  Worker worker(const std::string& destination = "out", Start start = Start::beginning) {
-    const RelayIdentity relay{.id = EventId::make().to_string(), .name = "test", .lease = 5s};
+  Worker worker(const std::string& destination = "out", Start start = Start::beginning, const Match& rules = {}) {
+    const RelayIdentity relay{
+        .id = EventId::make().to_string(), .name = "test", .lease = 5s, .rules = {{destination, rules}}};
     Worker made{.membership = store_->join(relay),
                 .session = store_->connect(relay, destination),
                 .leases = {},
@@ -119,6 +120,14 @@ class StoreSuite : public testing::TestWithParam<StoreMaker> {
     }
     EXPECT_TRUE(made.session->exchange(std::span(&all, 1), {}).lost.empty());
     return made;
+  }
+
+  // All there is to read, settled as if it had been published or skipped.
+  static void settle_all(Worker& worker) {
+    for (const Chunk& chunk : read_all(worker)) {
+      const Settlement all = settlement(worker, chunk, chunk.events.size() - 1);
+      EXPECT_TRUE(worker.session->exchange(std::span(&all, 1), {}).lost.empty());
+    }
   }
 
   // The same shard in other hands, after a clean hand-over.

@@ -187,7 +187,7 @@ class PlansTest : public testing::Test {
     explainer.transact(world.queries.destinations, {});
     explainer.transact(world.queries.status, {"100"});
     explainer.transact(world.queries.place, {world.middle});
-    explainer.transact(world.queries.story, {std::to_string(busy), world.middle});
+    explainer.transact(world.queries.story, {array(1, std::to_string(busy)), array(1, world.middle)});
     explainer.run(world.queries.payload, {std::to_string(busy), world.middle});
     list(world, explainer);
     find(world, explainer);
@@ -282,7 +282,7 @@ class PlansTest : public testing::Test {
     return explainer.run(world.queries.news, {world.settled, world.base});
   }
   static Look beat(World& world, Explainer& explainer) {
-    return explainer.run(world.queries.beat, {"relay", "relay", "5000", "{out}", "[]"});
+    return explainer.run(world.queries.beat, {"relay", "relay", "5000", "{out}", "[]", "{}"});
   }
 
   static Look list(World& world, Explainer& explainer) {
@@ -443,7 +443,7 @@ TEST_F(PlansTest, APlaceIsFoundByItsSeq) {
 TEST_F(PlansTest, AnEventsStoryAndPayloadAreFoundByItsSeq) {
   expect(
       [](auto& world, auto& explainer) {
-        return explainer.transact(world.queries.story, {std::to_string(busy), world.middle});
+        return explainer.transact(world.queries.story, {array(1, std::to_string(busy)), array(1, world.middle)});
       },
       {by_seq}, 1, 50);
   expect(

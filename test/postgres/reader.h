@@ -26,8 +26,9 @@ class Reader {
     std::string key;
   };
 
-  explicit Reader(Store& store, std::string destination = "out", Start start = Start::beginning)
-      : destination_(std::move(destination)),
+  explicit Reader(Store& store, std::string destination = "out", Start start = Start::beginning, Match rules = {})
+      : relay{.id = EventId::make().to_string(), .name = "test", .rules = {{destination, std::move(rules)}}},
+        destination_(std::move(destination)),
         membership(store.join(relay)),
         session(store.connect(relay, destination_)) {
     leases = membership->take(membership->beat(std::span(&destination_, 1)).free);
@@ -103,7 +104,7 @@ class Reader {
     membership->leave();
   }
 
-  const RelayIdentity relay{.id = EventId::make().to_string(), .name = "test"};
+  const RelayIdentity relay;
 
  private:
   struct Unsettled {

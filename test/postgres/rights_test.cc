@@ -121,7 +121,7 @@ TEST_F(RightsTest, Security14_TheRolesMayWriteThisAndNothingElse) {
           "GROUP BY grantee ORDER BY grantee"),
       testing::ElementsAre(
           "waybill_relay: attempt INSERT, cursor INSERT, destination INSERT, kept INSERT, lease INSERT, "
-          "relay DELETE INSERT UPDATE, undelivered DELETE",
+          "relay DELETE INSERT UPDATE, rules INSERT, undelivered DELETE",
           "waybill_service: idempotency DELETE INSERT, inbox INSERT, projection DELETE INSERT UPDATE, snapshot "
           "DELETE INSERT UPDATE"));
   EXPECT_THAT(

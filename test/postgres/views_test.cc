@@ -70,6 +70,27 @@ TEST_F(ViewsTest, PublishedIsPublishedEverywhereAndTheWorstCounts) {
   EXPECT_EQ("SENT published SENT t t 0", words(id));
 }
 
+// Neither published nor waiting: "published" is null, so no runbook takes it for a backlog or for a delivery.
+TEST_F(ViewsTest, WhatNoRuleSendsIsSkipped) {
+  const EventId skipped = put("a");
+  const EventId sent = put("b");
+  const std::string topic = app("SELECT topic FROM event WHERE id = '" + sent.to_string() + "'");
+  app("UPDATE event SET topic = 'other' WHERE id = '" + skipped.to_string() + "'");
+  Reader out(*store, "out", Start::beginning, {.topic = {topic}});
+  out.read_all();
+  out.settle_all();
+  EXPECT_EQ("SKIPPED skipped SKIPPED f 0", words(skipped)) << "concat_ws leaves the null out";
+  EXPECT_EQ("SENT published SENT t t 0", words(sent));
+  EXPECT_EQ("0", app("SELECT count(*) FROM outbox WHERE published = FALSE"));
+  EXPECT_EQ("1", app("SELECT count(*) FROM outbox WHERE published = TRUE"));
+  EXPECT_EQ("2", app("SELECT count(*) FROM outbox"));
+  Reader all(*store, "all");
+  EXPECT_EQ("NEW pending PENDING f f 0", words(skipped));
+  all.read_all();
+  all.settle_all();
+  EXPECT_EQ("SENT published SENT t t 0", words(skipped)) << "sent to one of two";
+}
+
 TEST_F(ViewsTest, WhatIsKeptIsStillShown) {
   const EventId id = put("a");
   Reader out(*store);

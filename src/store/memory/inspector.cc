@@ -2,6 +2,7 @@
 #include <set>
 #include <utility>
 
+#include "model/routing.h"
 #include "store/memory/tables.h"
 
 namespace waybill {
@@ -38,6 +39,7 @@ class MemoryInspector final : public Inspector {
           (filter.until && event.created_at >= *filter.until))
         continue;
       list.events.push_back(event);
+      if (filter.states) list.states.push_back(states(event));
     }
     return list;
   }
@@ -105,22 +107,44 @@ class MemoryInspector final : public Inspector {
   }
 
   EventStory story(const EventView& event) const {
-    EventStory told{.event = event, .memory = tables_};
-    for (const auto& [place, row] : tables_->lanes) {
-      if (place.second != event.shard) continue;
-      EventAtDestination at{.destination = place.first, .state = "pending"};
-      for (const Settled& settled : row.settled) {
-        if (settled.seq < event.seq || row.seq() < event.seq) continue;
-        at.state = "published";
-        at.settled_at = settled.at;
-        break;
-      }
-      if (const auto here = row.undelivered.find(event.seq); here != row.undelivered.end())
-        at.state = to_string(here->second.row.standing);
-      if (const auto tried = row.attempts.find(event.seq); tried != row.attempts.end()) at.attempts = tried->second;
-      told.destinations.push_back(at);
+    EventStory told{.event = event, .memory = tables_, .destinations = states(event)};
+    for (EventAtDestination& at : told.destinations) {
+      const LaneRow& lane = tables_->lanes.at({at.destination, event.shard});
+      if (const auto tried = lane.attempts.find(event.seq); tried != lane.attempts.end()) at.attempts = tried->second;
     }
     return told;
+  }
+
+  std::vector<EventAtDestination> states(const EventView& event) const {
+    std::vector<EventAtDestination> states;
+    for (const auto& [place, lane] : tables_->lanes)
+      if (place.second == event.shard) states.push_back(state(place.first, lane, event));
+    return states;
+  }
+
+  static EventAtDestination state(const std::string& destination, const LaneRow& lane, const EventView& event) {
+    EventAtDestination at{.destination = destination, .state = "pending"};
+    if (lane.seq() >= event.seq) settle(at, lane, event);
+    if (const auto here = lane.undelivered.find(event.seq); here != lane.undelivered.end()) {
+      at.state = to_string(here->second.row.standing);
+      at.skipped_by.reset();
+    }
+    return at;
+  }
+
+  // Goes through the lane's history: each time that the cursor passed the event, by which rules.
+  static void settle(EventAtDestination& at, const LaneRow& lane, const EventView& event) {
+    at.state = "skipped";
+    std::int64_t before = lane.start_seq;
+    for (const Settled& settled : lane.settled) {
+      if (before < event.seq && settled.seq >= event.seq && settled.rules) {
+        if (!at.settled_at) at.settled_at = settled.at;
+        if (matches(settled.rules->match, event)) at.state = "published";
+        at.skipped_by = *settled.rules;
+      }
+      before = settled.seq;
+    }
+    if (at.state == "published") at.skipped_by.reset();
   }
 
   void add_lane(const std::string& destination, std::int32_t shard, const LaneRow& row, StoreStatus& status) {
@@ -157,7 +181,8 @@ class MemoryInspector final : public Inspector {
                       .alive = tables_->alive(id),
                       .last_seen = row.last_seen,
                       .destinations = row.destinations,
-                      .troubles = row.troubles};
+                      .troubles = row.troubles,
+                      .rules = row.rules};
     for (const auto& [place, lease] : tables_->leases)
       if (lease.owner == id) ++relay.shards_owned;
     status.relays.push_back(std::move(relay));

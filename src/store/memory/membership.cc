@@ -22,7 +22,8 @@ class MemoryMembership final : public Membership {
                                   .alive_until = tables_->clock.steady() + relay_.lease,
                                   .last_seen = tables_->clock.now(),
                                   .destinations = {destinations.begin(), destinations.end()},
-                                  .troubles = troubles_};
+                                  .troubles = troubles_,
+                                  .rules = relay_.rules};
     Pulse pulse{.next_expiry = relay_.lease};
     for (const std::string& destination : destinations) {
       pulse.shards[destination] = tables_->options.shards;

@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "model/routing.h"
 #include "store/memory/tables.h"
 
 namespace waybill {
@@ -11,11 +12,15 @@ using namespace std::chrono_literals;
 
 class MemorySession final : public Session {
  public:
-  MemorySession(TablesPtr tables, std::string relay, std::string destination)
-      : tables_(std::move(tables)), relay_(std::move(relay)), destination_(std::move(destination)) {}
+  MemorySession(TablesPtr tables, const RelayIdentity& relay, std::string destination)
+      : tables_(std::move(tables)), relay_(relay.id), destination_(std::move(destination)) {
+    if (const auto rules = relay.rules.find(destination_); rules != relay.rules.end())
+      match_ = canonical(rules->second);
+  }
 
   std::vector<Opened> open(std::span<const Lease> leases, Start start, bool again) override {
     const std::lock_guard lock(tables_->mutex);
+    if (!rules_) rules_ = applied_rules();
     std::vector<Opened> opened;
     for (Lease lease : leases) {
       if (!tables_->owns(relay_, lease)) continue;
@@ -68,6 +73,13 @@ class MemorySession final : public Session {
  private:
   struct Upto final : Window {};
 
+  std::shared_ptr<const AppliedRules> applied_rules() {
+    auto& newest = tables_->destinations[destination_].rules;
+    if (!newest || newest->match != match_)
+      newest = std::make_shared<const AppliedRules>(AppliedRules{.match = match_, .since = tables_->clock.now()});
+    return newest;
+  }
+
   bool settle(const Settlement& settlement) {
     if (!tables_->owns(relay_, {destination_, settlement.shard, settlement.term})) return false;
     LaneRow& lane = tables_->lanes.at({destination_, settlement.shard});
@@ -83,7 +95,7 @@ class MemorySession final : public Session {
     for (const Attempt& attempt : settlement.attempts) lane.attempts[attempt.seq].push_back(attempt);
     if (settlement.count == 0) return true;
     WAYBILL_ASSERT(settlement.seq > lane.seq());
-    lane.settled.push_back({.seq = settlement.seq, .at = tables_->clock.now()});
+    lane.settled.push_back({.seq = settlement.seq, .at = tables_->clock.now(), .rules = rules_});
     return true;
   }
 
@@ -174,13 +186,15 @@ class MemorySession final : public Session {
   TablesPtr tables_;
   const std::string relay_;
   const std::string destination_;
+  Match match_;
+  std::shared_ptr<const AppliedRules> rules_;  // None until the first open().
   std::map<std::int32_t, std::int64_t> read_upto_;
 };
 
 }  // namespace
 
 std::unique_ptr<Session> memory_session(TablesPtr tables, const RelayIdentity& relay, const std::string& destination) {
-  return std::make_unique<MemorySession>(std::move(tables), relay.id, destination);
+  return std::make_unique<MemorySession>(std::move(tables), relay, destination);
 }
 
 }  // namespace waybill

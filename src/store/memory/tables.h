@@ -38,11 +38,13 @@ struct RelayRow {
   Time last_seen{};
   std::vector<std::string> destinations;
   std::vector<Trouble> troubles;
+  std::map<std::string, Match> rules;
 };
 
 struct Settled {
   std::int64_t seq = 0;
   Time at{};
+  std::shared_ptr<const AppliedRules> rules{};  // None: nothing was passed here; a rewind.
 };
 
 struct UndeliveredRow {
@@ -57,6 +59,7 @@ struct UndeliveredRow {
 struct DestinationRow {
   std::int64_t changes = 0;
   bool paused = false;
+  std::shared_ptr<const AppliedRules> rules{};  // of the relay that came last
 };
 
 struct LaneRow {

@@ -15,10 +15,10 @@ namespace waybill {
 // Our statements, for one schema.
 struct PgQueries {
   explicit PgQueries(const std::string& schema);
-  PgQuery probe, probe_late, walk, bounds, settle, fence, open, release, renew, start;  // a session's
-  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;                          // a membership's
-  PgQuery flush, follow;                                                                // a follower's
-  PgQuery status, destinations, relays, projections, list, find, place, story;          // an inspector's
+  PgQuery probe, probe_late, walk, bounds, settle, fence, open, release, renew, rules, start;  // a session's
+  PgQuery beat, news, enroll, take, sleep, rise, awake, leave;                                 // a membership's
+  PgQuery flush, follow;                                                                       // a follower's
+  PgQuery status, destinations, relays, projections, list, find, place, story;                 // an inspector's
   PgQuery payload;
   PgQuery undelivered, delivered, bury, attempts, blocked, fetch, next_due;  // a session's, for undelivered events
   PgQuery undelivered_list, undelivered_count, blocked_keys, standings, attempts_at, find_kept;  // an inspector's

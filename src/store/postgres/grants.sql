@@ -49,7 +49,7 @@ BEGIN
     EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
       role);
     IF suffix = 'relay' THEN
-      EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay TO %I', role);
+      EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay, {schema}.rules TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
       -- Not what people put in place of a payload, nor that they did.
       EXECUTE format('GRANT INSERT (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, sending, '

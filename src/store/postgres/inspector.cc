@@ -6,6 +6,7 @@
 
 #include "waybill/error.h"
 
+#include "model/rules_json.h"
 #include "postgres_sql.h"
 #include "store/postgres/database.h"
 #include "store/postgres/filter.h"
@@ -81,7 +82,8 @@ class PgInspector final : public Inspector {
 
   std::optional<PgRows> find_event(const EventId& id);
   void load(EventView& event, Memory& memory);
-  std::vector<EventAtDestination> destinations_of(const EventView& event);
+  std::vector<std::vector<EventAtDestination>> states_of(std::span<const EventView> events);
+  void add_attempts(const EventView& event, std::vector<EventAtDestination>& destinations);
   std::int64_t first_seq_from(Time time, std::int64_t last);
 
   PgDatabasePtr database_;
@@ -144,6 +146,7 @@ StoreStatus PgInspector::status() {
                              .last_seen = relays.time(row, 3),
                              .destinations = nlohmann::json::parse(relays.text(row, 4)).get<std::vector<std::string>>(),
                              .troubles = troubles_of(relays.text(row, 6)),
+                             .rules = rules_by_destination(nlohmann::json::parse(relays.text(row, 7))),
                              .shards_owned = static_cast<int>(relays.integer(row, 5))});
   const PgRows& projections = results[4];
   for (int row = 0; row < projections.size(); ++row)
@@ -173,6 +176,7 @@ EventList PgInspector::list(const EventFilter& filter) {
     if (filter.payloads)
       for (EventView& event : list.events) load(event, memory);
     list.memory = std::make_shared<const Memory>(std::move(memory));
+    if (filter.states) list.states = states_of(list.events);
     return list;
   }
 }
@@ -209,22 +213,41 @@ std::optional<EventStory> PgInspector::find(const EventId& id) {
   Memory memory{rows->memory()};
   load(story.event, memory);
   story.memory = std::make_shared<const Memory>(std::move(memory));
-  story.destinations = destinations_of(story.event);
+  story.destinations = std::move(states_of(std::span(&story.event, 1)).front());
+  add_attempts(story.event, story.destinations);
   return story;
 }
 
-std::vector<EventAtDestination> PgInspector::destinations_of(const EventView& event) {
-  const PgParameters place{std::to_string(event.shard), std::to_string(event.seq)};
-  const PgRows settled = ask(queries_.story, place);
-  const PgRows attempts = ask(queries_.attempts_at, place);
-  std::vector<EventAtDestination> destinations;
-  for (int row = 0; row < settled.size(); ++row) {
-    EventAtDestination at{.destination = std::string(settled.text(row, 0)), .state = "pending"};
-    if (!settled.null(row, 1)) {
-      at.state = "published";
-      at.settled_at = settled.time(row, 1);
-    }
-    if (!settled.null(row, 2)) at.state = settled.text(row, 2);
+EventAtDestination state_at(const PgRows& rows, int row) {
+  EventAtDestination at{.destination = std::string(rows.text(row, 1)), .state = "pending"};
+  if (!rows.null(row, 2)) {
+    at.state = "published";
+    at.settled_at = rows.time(row, 2);
+  }
+  if (!rows.null(row, 3)) at.state = rows.text(row, 3);
+  if (rows.boolean(row, 4)) at.state = "skipped";
+  if (!rows.null(row, 5))
+    at.skipped_by = {.match = rules_of(nlohmann::json::parse(rows.text(row, 5))), .since = rows.time(row, 6)};
+  return at;
+}
+
+std::vector<std::vector<EventAtDestination>> PgInspector::states_of(std::span<const EventView> events) {
+  std::vector<std::int32_t> shards;
+  std::vector<std::int64_t> seqs;
+  for (const EventView& event : events) {
+    shards.push_back(event.shard);
+    seqs.push_back(event.seq);
+  }
+  const PgRows rows = ask(queries_.story, {pg_array<std::int32_t>(shards), pg_array<std::int64_t>(seqs)});
+  std::vector<std::vector<EventAtDestination>> states(events.size());
+  for (int row = 0; row < rows.size(); ++row)
+    states.at(static_cast<std::size_t>(rows.integer(row, 0)) - 1).push_back(state_at(rows, row));
+  return states;
+}
+
+void PgInspector::add_attempts(const EventView& event, std::vector<EventAtDestination>& destinations) {
+  const PgRows attempts = ask(queries_.attempts_at, {std::to_string(event.shard), std::to_string(event.seq)});
+  for (EventAtDestination& at : destinations)
     for (int i = 0; i < attempts.size(); ++i)
       if (attempts.text(i, 0) == at.destination)
         at.attempts.push_back({.seq = event.seq,
@@ -232,9 +255,6 @@ std::vector<EventAtDestination> PgInspector::destinations_of(const EventView& ev
                                .at = attempts.time(i, 2),
                                .outcome = outcome_of(attempts.text(i, 3)),
                                .error = std::string(attempts.text(i, 4))});
-    destinations.push_back(std::move(at));
-  }
-  return destinations;
 }
 
 UndeliveredList PgInspector::undelivered(const UndeliveredFilter& filter) {

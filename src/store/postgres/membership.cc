@@ -6,6 +6,7 @@
 #include "waybill/error.h"
 
 #include "base/waker.h"
+#include "model/rules_json.h"
 #include "model/trouble_list.h"
 #include "store/postgres/database.h"
 #include "store/postgres/snapshot.h"
@@ -56,7 +57,7 @@ class PgMembership final : public Membership {
   Pulse beat(std::span<const std::string> destinations) override {
     const PgStatement statement{
         &queries_.beat,
-        {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations), troubles_}};
+        {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations), troubles_, rules_}};
     Pulse pulse = read(connection_.run(statement));
     if (pulse.shards.size() < destinations.size()) {
       connection_.run({&queries_.enroll, {pg_array(destinations)}});
@@ -188,6 +189,7 @@ class PgMembership final : public Membership {
   PgConnection connection_;
   Snapshot seen_;
   std::string troubles_ = "[]";
+  const std::string rules_ = rules_json(relay_.rules);
   bool can_sleep_ = false;
   bool locked_ = false;      // We hold the wake lock.
   bool locked_out_ = false;  // The last look at the log failed.

@@ -10,6 +10,7 @@
 #include "base/assert.h"
 #include "store/postgres/database.h"
 #include "store/postgres/look.h"
+#include "store/postgres/rules.h"
 #include "store/postgres/snapshot.h"
 #include "store/postgres/undelivered.h"
 
@@ -60,10 +61,10 @@ struct Walked {
 // chunks, the next one being read ahead while the relay publishes.
 class PgSession final : public Session {
  public:
-  PgSession(PgDatabasePtr database, std::string owner, std::string destination)
+  PgSession(PgDatabasePtr database, const RelayIdentity& relay, std::string destination)
       : database_(std::move(database)),
         queries_(database_->queries),
-        owner_(std::move(owner)),
+        relay_(relay),
         destination_(std::move(destination)),
         connection_(database_->connect("relay " + destination_)) {}
 
@@ -98,7 +99,8 @@ class PgSession final : public Session {
   void settle_and_probe(std::span<const Settlement> settled, std::vector<std::int32_t> probing, int limit,
                         Reading& reading);
   std::vector<Row> rows_of(std::span<const Settlement> settled) const;
-  PgStatement settle_statement(const std::vector<Row>& rows, std::span<const Settlement> also = {}) const;
+  PgStatement settle_statement(const std::vector<Row>& rows, std::optional<int> rules,
+                               std::span<const Settlement> also = {}) const;
   PgStatement fence_statement(const Lease& lease) const;
   std::vector<LookGroup> groups_of(std::span<const std::int32_t> shards) const;
   PgStatement walk_statement(std::span<const std::int32_t> shards, int limit) const;
@@ -118,9 +120,10 @@ class PgSession final : public Session {
 
   PgDatabasePtr database_;
   const PgQueries& queries_;
-  const std::string owner_;
+  const RelayIdentity relay_;
   const std::string destination_;
   PgConnection connection_;
+  std::optional<int> rules_;  // by which events are passed; none before the first open()
   std::map<std::int32_t, Place> places_;
   std::map<std::int32_t, Walked> ready_;  // not handed out yet
   std::vector<std::int32_t> ahead_;       // shards whose next chunk is on its way
@@ -158,6 +161,7 @@ Snapshot snapshot_of(std::string_view text) {
 std::vector<Opened> PgSession::open(std::span<const Lease> leases, Start start, bool again) {
   finish_read_ahead();
   if (leases.empty()) return {};
+  if (!rules_) rules_ = note_rules(connection_, queries_, relay_, destination_);
   if (again) {
     const PgStatement statement{&queries_.renew, lease_parameters(leases)};
     const PgRows rows = connection_.transact(std::span(&statement, 1)).at(0);
@@ -229,7 +233,7 @@ PgParameters PgSession::lease_parameters(std::span<const Lease> leases) const {
     shards.push_back(lease.shard);
     terms.push_back(lease.term);
   }
-  return {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)};
+  return {destination_, relay_.id, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms)};
 }
 
 // The snapshot is taken in a transaction of its own: one that has written counts itself as visible.
@@ -237,7 +241,7 @@ void PgSession::write_first_cursor(std::span<const std::int32_t> shards, Start s
   Snapshot settled;
   if (start == Start::now) settled = snapshot_of(connection_.run({&queries_.start}).text(0, 0));
   const std::vector rows{Row{.shards = {shards.begin(), shards.end()}, .settled = settled.to_string()}};
-  connection_.transact(std::vector{settle_statement(rows)});
+  connection_.transact(std::vector{settle_statement(rows, std::nullopt)});
 }
 
 void PgSession::close(std::span<const std::int32_t> shards) {
@@ -284,8 +288,8 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
     const std::size_t fence = statements.size();
     statements.push_back(settled.empty()
                              ? fence_statement({.shard = probing.front(), .term = places_.at(probing.front()).term})
-                             : settle_statement(rows_of(settled), settled));
-    for (PgStatement& statement : undelivered_statements(queries_, destination_, owner_, settled))
+                             : settle_statement(rows_of(settled), rules_, settled));
+    for (PgStatement& statement : undelivered_statements(queries_, destination_, relay_.id, settled))
       statements.push_back(std::move(statement));
     const auto results = connection_.transact(statements);
     const PgRows& fenced = results[fence];
@@ -333,7 +337,8 @@ std::vector<PgSession::Row> PgSession::rows_of(std::span<const Settlement> settl
 }
 
 // The shards of `also` whose cursor stays are locked all the same.
-PgStatement PgSession::settle_statement(const std::vector<Row>& rows, std::span<const Settlement> also) const {
+PgStatement PgSession::settle_statement(const std::vector<Row>& rows, std::optional<int> rules,
+                                        std::span<const Settlement> also) const {
   std::vector<std::int32_t> shards;
   std::vector<std::int64_t> terms;
   std::vector<std::size_t> row_of_shard;
@@ -363,13 +368,14 @@ PgStatement PgSession::settle_statement(const std::vector<Row>& rows, std::span<
     row_of_shard.push_back(0);
   }
   return {&queries_.settle,
-          {destination_, owner_, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms),
+          {destination_, relay_.id, pg_array<std::int32_t>(shards), pg_array<std::int64_t>(terms),
            pg_array<std::size_t>(row_of_shard), pg_array(settled), pg_array(walking), pg_array(upto),
-           pg_array<std::int64_t>(floors), pg_array<std::int64_t>(ceilings), pg_array<std::int64_t>(counts)}};
+           pg_array<std::int64_t>(floors), pg_array<std::int64_t>(ceilings), pg_array<std::int64_t>(counts),
+           rules ? std::optional(std::to_string(*rules)) : std::nullopt}};
 }
 
 PgStatement PgSession::fence_statement(const Lease& lease) const {
-  return {&queries_.fence, {destination_, owner_, std::to_string(lease.shard), std::to_string(lease.term)}};
+  return {&queries_.fence, {destination_, relay_.id, std::to_string(lease.shard), std::to_string(lease.term)}};
 }
 
 // Those that are near enough to the present to be probed.
@@ -582,7 +588,7 @@ void PgSession::learn_transactions(std::size_t events, std::uint64_t transaction
 
 std::unique_ptr<Session> postgres_session(const PgDatabasePtr& database, const RelayIdentity& relay,
                                           const std::string& destination) {
-  return std::make_unique<PgSession>(database, relay.id, destination);
+  return std::make_unique<PgSession>(database, relay, destination);
 }
 
 }  // namespace waybill

@@ -1,10 +1,14 @@
--- How event ($1 shard, $2 seq) stands at each destination: when it was settled, by the first cursor row that covers it, if
--- the newest still does; and its standing, if it is undelivered.
-SELECT d.name, CASE WHEN n.covers THEN s.settled_at END, u.standing
-FROM (
-  SELECT e.shard, e.seq, e.xid FROM {schema}.event e WHERE e.shard = $1::smallint AND e.seq = $2::bigint
+-- How events ($1 shards, $2 seqs; numbered from 1) stand at each destination: number, destination; when the event was
+-- settled, by the first cursor row that covers it, if the newest still does; its standing, if it is undelivered; was it
+-- skipped, and by which rules since when.
+SELECT e.number, d.name, CASE WHEN n.covers THEN s.settled_at END, u.standing, k.rules IS NOT NULL, r.match::text, r.since
+FROM unnest($1::smallint[], $2::bigint[]) WITH ORDINALITY AS w (shard, seq, number)
+CROSS JOIN LATERAL (
+  SELECT w.number, e.shard, e.seq, e.xid, e.topic, e.type, e.tenant, e.aggregate_type FROM {schema}.event e
+  WHERE e.shard = w.shard AND e.seq = w.seq
   UNION ALL
-  SELECT k.shard, k.seq, k.xid FROM {schema}.kept k WHERE k.shard = $1::smallint AND k.seq = $2::bigint
+  SELECT w.number, k.shard, k.seq, k.xid, k.topic, k.type, k.tenant, k.aggregate_type FROM {schema}.kept k
+  WHERE k.shard = w.shard AND k.seq = w.seq
   LIMIT 1) e
 CROSS JOIN {schema}.destination d
 LEFT JOIN LATERAL (
@@ -20,4 +24,8 @@ LEFT JOIN LATERAL (
   SELECT u.standing FROM {schema}.undelivered u
   WHERE u.destination = d.name AND u.shard = e.shard AND u.seq >= e.seq AND u.seq <= e.seq
   ORDER BY u.seq LIMIT 1) u ON true
-ORDER BY d.name
+LEFT JOIN LATERAL (
+  SELECT {schema}.skipped_by(d.name, e.shard, e.seq, e.xid, e.topic, e.type, e.tenant, e.aggregate_type) AS rules
+  WHERE n.covers AND u.standing IS NULL) k ON true
+LEFT JOIN {schema}.rules r ON r.destination = d.name AND r.id = k.rules
+ORDER BY e.number, d.name

@@ -273,8 +273,11 @@ std::int64_t Cleaner::delete_some(std::string_view find, std::string_view out, c
   return deleted;
 }
 
-// The older rows tell when an event was settled; the newest counts.
+// The older rows tell when an event was settled, and by which rules; the newest counts. So they stay as long as the
+// events they tell of.
 void Cleaner::clean_cursors(bool& more) {
+  Query oldest = log_.query("SELECT created_at FROM waybill_event ORDER BY seq LIMIT 1");
+  const std::string limit = oldest.step() ? std::min(events_limit_, std::string(oldest.text(0))) : events_limit_;
   for (const std::string& name : placed_destinations(state_)) {
     const Place newest = *newest_place(state_, name);
     // Rows lie in the order of their age: the first that is young ends the search.
@@ -284,7 +287,7 @@ void Cleaner::clean_cursors(bool& more) {
     rows.bind(1, name).bind(2, newest.turn).bind(3, newest.seq).bind(4, batches_max * batch_rows_max);
     Place upto{.turn = 0};
     std::int64_t found = 0;
-    while (rows.step() && rows.text(2) < events_limit_) {
+    while (rows.step() && rows.text(2) < limit) {
       upto = {.turn = rows.integer(0), .seq = rows.integer(1)};
       ++found;
     }
@@ -295,6 +298,12 @@ void Cleaner::clean_cursors(bool& more) {
         .bind(1, name)
         .bind(2, upto.turn)
         .bind(3, upto.seq)
+        .run();
+    state_
+        .query(
+            "DELETE FROM rules WHERE destination = ?1 AND id < (SELECT max(id) FROM rules WHERE destination = ?1) "
+            "AND id NOT IN (SELECT rules FROM cursor WHERE destination = ?1 AND rules IS NOT NULL)")
+        .bind(1, name)
         .run();
   }
 }

@@ -1,6 +1,7 @@
 #include "store/sqlite/cursor.h"
 
 #include "base/time_text.h"
+#include "model/rules_json.h"
 
 namespace waybill {
 
@@ -28,12 +29,44 @@ std::vector<std::string> placed_destinations(const Database& state) {
   }
 }
 
-void append_place(const Database& state, const std::string& destination, const Place& place, std::int64_t count) {
-  Query query =
-      state.query("INSERT INTO cursor (destination, turn, seq, id, settled_at, count) VALUES (?1, ?2, ?3, ?4, ?5, ?6)");
+void append_place(const Database& state, const std::string& destination, const Place& place, std::int64_t count,
+                  std::optional<std::int64_t> rules) {
+  Query query = state.query(
+      "INSERT INTO cursor (destination, turn, seq, id, settled_at, count, rules) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)");
+  if (rules) query.bind(7, *rules);
   query.bind(1, destination).bind(2, place.turn).bind(3, place.seq);
   if (place.id) query.bind(4, *place.id);
   query.bind(5, to_rfc3339(place.settled_at.value_or(system_clock().now()))).bind(6, count).run();
+}
+
+std::int64_t note_rules(const Database& state, const std::string& destination, const Match& match) {
+  const std::string json = rules_json(match);
+  Query newest = state.query("SELECT id, match FROM rules WHERE destination = ?1 ORDER BY id DESC LIMIT 1");
+  const bool any = newest.bind(1, destination).step();
+  const std::int64_t id = any ? newest.integer(0) : 0;
+  if (any && newest.text(1) == json) return id;
+  state.query("INSERT INTO rules (destination, id, match, since) VALUES (?1, ?2, ?3, ?4)")
+      .bind(1, destination)
+      .bind(2, id + 1)
+      .bind(3, json)
+      .bind(4, to_rfc3339(system_clock().now()))
+      .run();
+  return id + 1;
+}
+
+std::vector<AppliedRules> passed_by(const Database& state, const std::string& destination, std::int64_t seq) {
+  const auto newest = newest_place(state, destination);
+  std::vector<AppliedRules> passes;
+  Query first = state.query(
+      "SELECT r.match, r.since FROM (SELECT rules FROM cursor WHERE destination = ?1 AND turn = ?2 AND seq >= ?3 "
+      "ORDER BY seq LIMIT 1) c JOIN rules r ON r.destination = ?1 AND r.id = c.rules");
+  for (std::int64_t turn = 1; newest && turn <= newest->turn; ++turn) {
+    if (first.bind(1, destination).bind(2, turn).bind(3, seq).step())
+      passes.push_back({.match = rules_of(nlohmann::json::parse(first.text(0))),
+                        .since = parse_rfc3339(first.text(1)).value_or(Time{})});
+    first.reset();
+  }
+  return passes;
 }
 
 std::optional<Time> passed_at(const Database& state, const std::string& destination, std::int64_t seq) {

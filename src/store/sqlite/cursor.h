@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "waybill/store.h"
 #include "waybill/time.h"
 
 #include "store/sqlite/database.h"
@@ -24,7 +25,15 @@ std::optional<Place> newest_place(const Database& state, const std::string& dest
 // The destinations that have a place.
 std::vector<std::string> placed_destinations(const Database& state);
 
-void append_place(const Database& state, const std::string& destination, const Place& place, std::int64_t count);
+// `rules`: by which events were passed; none: the place begins a turn.
+void append_place(const Database& state, const std::string& destination, const Place& place, std::int64_t count,
+                  std::optional<std::int64_t> rules = {});
+
+// The number of these rules of a destination: that of the newest row of `rules` if it has them, or of a new one.
+std::int64_t note_rules(const Database& state, const std::string& destination, const Match& match);
+
+// How an event that the destination has passed was settled, each time that it was: oldest turn first.
+std::vector<AppliedRules> passed_by(const Database& state, const std::string& destination, std::int64_t seq);
 
 // When the destination passed the event of this number, last.
 std::optional<Time> passed_at(const Database& state, const std::string& destination, std::int64_t seq);

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <filesystem>
 
 #include <fmt/format.h>
@@ -6,6 +7,7 @@
 #include "waybill/error.h"
 
 #include "base/time_text.h"
+#include "model/rules_json.h"
 #include "store/sqlite/event_rows.h"
 #include "store/sqlite/files.h"
 #include "store/sqlite/identity.h"
@@ -40,7 +42,7 @@ class SqliteInspector final : public Inspector {
                        .schema_version = static_cast<int>(log_.number("SELECT max(version) FROM waybill_schema")),
                        .now = system_clock().now(),
                        .events = count_after(0)};
-    Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations, troubles FROM relay");
+    Query relay = state_.query("SELECT id, name, last_seen, lease_ms, destinations, troubles, rules FROM relay");
     if (relay.step()) status.relays.push_back(relay_of(relay, status.now));
     relay.reset();
     for (const std::string& name : placed_destinations(state_))
@@ -70,7 +72,14 @@ class SqliteInspector final : public Inspector {
         .bind(10, filter.limit);
     EventRows rows;
     while (query.step()) rows.add(query);
-    return {.events = std::move(rows.events), .memory = rows.memory()};
+    EventList list{.events = std::move(rows.events), .memory = rows.memory()};
+    if (!filter.states) return list;
+    const auto names = placed_destinations(state_);
+    for (const EventView& event : list.events) {
+      auto& states = list.states.emplace_back();
+      for (const std::string& name : names) states.push_back(at_destination(name, event));
+    }
+    return list;
   }
 
   std::optional<EventStory> find(const EventId& id) override {
@@ -86,7 +95,9 @@ class SqliteInspector final : public Inspector {
     if (rows.events.empty()) return std::nullopt;
     EventStory story{.event = rows.events.at(0), .memory = rows.memory()};
     for (const std::string& name : placed_destinations(state_))
-      story.destinations.push_back(at_destination(name, story.event.seq));
+      story.destinations.push_back(at_destination(name, story.event));
+    for (EventAtDestination& at : story.destinations)
+      at.attempts = attempts_at(state_, at.destination, story.event.seq);
     return story;
   }
 
@@ -133,14 +144,18 @@ class SqliteInspector final : public Inspector {
   }
 
  private:
-  EventAtDestination at_destination(const std::string& name, std::int64_t seq) {
-    EventAtDestination at{.destination = name,
-                          .state = newest_place(state_, name)->seq < seq ? "pending" : "published",
-                          .settled_at = passed_at(state_, name, seq),
-                          .attempts = attempts_at(state_, name, seq)};
+  EventAtDestination at_destination(const std::string& name, const EventView& event) {
+    EventAtDestination at{.destination = name, .state = "pending", .settled_at = passed_at(state_, name, event.seq)};
     Query row = state_.query("SELECT standing FROM undelivered WHERE destination = ?1 AND seq = ?2");
-    row.bind(1, name).bind(2, seq);
-    if (row.step()) at.state = row.text(0);
+    if (row.bind(1, name).bind(2, event.seq).step()) {
+      at.state = row.text(0);
+    } else if (newest_place(state_, name)->seq >= event.seq) {
+      const auto passes = passed_by(state_, name, event.seq);
+      const bool sent = std::any_of(passes.begin(), passes.end(),
+                                    [&](const AppliedRules& rules) { return matches(rules.match, event); });
+      at.state = sent ? "published" : "skipped";
+      if (!sent && !passes.empty()) at.skipped_by = passes.back();
+    }
     return at;
   }
 
@@ -166,6 +181,7 @@ class SqliteInspector final : public Inspector {
       for (const auto& each : troubles)
         if (each.is_array() && each.size() == 2 && each[0].is_string() && each[1].is_string())
           relay.troubles.push_back({.destination = each[0].get<std::string>(), .text = each[1].get<std::string>()});
+    relay.rules = rules_by_destination(nlohmann::json::parse(row.text(6)));
     if (relay.alive) relay.shards_owned = static_cast<int>(relay.destinations.size());
     return relay;
   }

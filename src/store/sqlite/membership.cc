@@ -6,6 +6,7 @@
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "base/waker.h"
+#include "model/rules_json.h"
 #include "model/trouble_list.h"
 #include "store/sqlite/file_watch.h"
 #include "store/sqlite/files.h"
@@ -154,17 +155,18 @@ class SqliteMembership final : public Membership {
     names += ']';
     state_
         .query(
-            "INSERT INTO relay (one, id, name, last_seen, lease_ms, destinations, troubles) "
-            "VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6) "
+            "INSERT INTO relay (one, id, name, last_seen, lease_ms, destinations, troubles, rules) "
+            "VALUES (1, ?1, ?2, ?3, ?4, ?5, ?6, ?7) "
             "ON CONFLICT (one) DO UPDATE SET id = excluded.id, name = excluded.name, "
             "last_seen = excluded.last_seen, lease_ms = excluded.lease_ms, destinations = excluded.destinations, "
-            "troubles = excluded.troubles")
+            "troubles = excluded.troubles, rules = excluded.rules")
         .bind(1, relay_.id)
         .bind(2, relay_.name)
         .bind(3, to_rfc3339(system_clock().now()))
         .bind(4, relay_.lease.count())
         .bind(5, names)
         .bind(6, troubles_)
+        .bind(7, rules_)
         .run();
   }
 
@@ -176,6 +178,7 @@ class SqliteMembership final : public Membership {
   Query news_;
   FileWatch watch_;
   std::string troubles_ = "[]";
+  const std::string rules_ = rules_json(relay_.rules);
   const OpenedFiles opened_;
   std::int64_t seen_ = 0;
   bool copy_ = false;

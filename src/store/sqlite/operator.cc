@@ -130,9 +130,9 @@ class SqliteOperator final : public Operator {
     left.value += count({.destination = destination,
                          .standings = {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held}});
     if (dry) return left;
-    for (const char* sql :
-         {"DELETE FROM cursor WHERE destination = ?1", "DELETE FROM undelivered WHERE destination = ?1",
-          "DELETE FROM attempt WHERE destination = ?1", "DELETE FROM destination WHERE name = ?1"})
+    for (const char* sql : {"DELETE FROM cursor WHERE destination = ?1", "DELETE FROM rules WHERE destination = ?1",
+                            "DELETE FROM undelivered WHERE destination = ?1",
+                            "DELETE FROM attempt WHERE destination = ?1", "DELETE FROM destination WHERE name = ?1"})
       state_.query(sql).bind(1, destination).run();
     record_operation(state_, operation, {.kind = "forget", .destination = destination, .events = left.value});
     // The log first: what it says counts only where our own file is lost, and until that has forgotten too, the

@@ -23,6 +23,11 @@ struct FetchedMemory {
   std::deque<std::string> edits{};
 };
 
+Match match_of(const RelayIdentity& relay, const std::string& destination) {
+  const auto rules = relay.rules.find(destination);
+  return rules == relay.rules.end() ? Match{} : rules->second;
+}
+
 // One writer means that events commit in the order of their numbers, so the cursor is a number and every read
 // is a window by itself. There is one shard.
 class SqliteSession final : public Session {
@@ -32,6 +37,7 @@ class SqliteSession final : public Session {
         relay_(relay.id),
         tenure_(files_->enter(relay.id)),
         destination_(std::move(destination)),
+        match_(match_of(relay, destination_)),
         log_(files_->open_log()),
         state_(files_->open_state()),
         opened_(*files_),
@@ -70,7 +76,9 @@ class SqliteSession final : public Session {
     Opened opened = waiting();
     opened.lease = leases.front();
     opened.crashes = static_cast<std::int32_t>(crashes());
+    const std::int64_t rules = note_rules(state_, destination_, match_);
     transaction.commit();
+    rules_ = rules;
     turn_ = place->turn;
     settled_ = read_upto_ = place->seq;
     return {std::move(opened)};
@@ -191,7 +199,7 @@ class SqliteSession final : public Session {
       WAYBILL_ASSERT(settlement.seq > settled_);
       append_place(state_, destination_,
                    {.turn = turn_, .seq = settlement.seq, .id = id_in_log(log_, settlement.seq), .settled_at = now},
-                   settlement.count);
+                   settlement.count, rules_);
     }
     transaction.commit();
     if (settlement.count > 0) settled_ = settlement.seq;
@@ -318,6 +326,7 @@ class SqliteSession final : public Session {
   const std::string relay_;
   const SqliteFiles::Tenure tenure_;
   const std::string destination_;
+  const Match match_;
   Database log_;
   Database state_;
   const OpenedFiles opened_;
@@ -327,6 +336,7 @@ class SqliteSession final : public Session {
   Query put_;
   Query end_;
   std::int64_t turn_ = 1;
+  std::int64_t rules_ = 0;
   std::int64_t settled_ = 0;
   std::int64_t read_upto_ = 0;
   bool durable_ = false;

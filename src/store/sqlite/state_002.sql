@@ -9,11 +9,21 @@ CREATE TABLE cursor (
   id          TEXT,              -- Of that event: another one in its place means that the log was replaced.
   settled_at  TEXT NOT NULL,
   count       INTEGER NOT NULL,  -- Events settled by this row.
+  rules       INTEGER,           -- By which of `rules`; none: the beginning of a turn, which passes nothing.
   PRIMARY KEY (destination, turn, seq)
 ) WITHOUT ROWID;
 INSERT INTO cursor (destination, turn, seq, settled_at, count)
 SELECT destination, 1, seq, settled_at, count FROM cursor_1;
 DROP TABLE cursor_1;
+
+-- Which events a destination was served with: a row whenever a relay came with other rules than the newest row has.
+CREATE TABLE rules (
+  destination TEXT NOT NULL,
+  id          INTEGER NOT NULL,  -- 1, 2, ... at each destination
+  match       TEXT NOT NULL,     -- as in the configuration, as JSON; {}: every event
+  since       TEXT NOT NULL,
+  PRIMARY KEY (destination, id)
+) WITHOUT ROWID;
 
 CREATE TABLE destination (
   name           TEXT PRIMARY KEY,
@@ -28,6 +38,7 @@ CREATE TABLE destination (
 INSERT INTO destination (name) SELECT DISTINCT destination FROM cursor;
 
 ALTER TABLE relay ADD COLUMN troubles TEXT NOT NULL DEFAULT '[]';  -- JSON array of [destination, text]
+ALTER TABLE relay ADD COLUMN rules TEXT NOT NULL DEFAULT '{}';     -- JSON object: destination -> match
 
 CREATE TABLE undelivered (
   destination TEXT NOT NULL,

@@ -256,7 +256,8 @@ CREATE TABLE {schema}.relay (
   alive_until  timestamptz NOT NULL,
   last_seen    timestamptz NOT NULL,
   destinations text[] NOT NULL,
-  troubles     json NOT NULL DEFAULT '[]'  -- what it has found to be wrong: [[destination, text], …]
+  troubles     json NOT NULL DEFAULT '[]',  -- what it has found to be wrong: [[destination, text], …]
+  rules        json NOT NULL DEFAULT '{}'   -- destination -> its match; written once
 ) WITH (fillfactor = 40);
 
 -- Written only when a shard changes hands. The unique index over the term makes a change of hands an update of a key,
@@ -270,6 +271,15 @@ CREATE TABLE {schema}.lease (
   PRIMARY KEY (destination, shard),
   UNIQUE (destination, shard, term)
 ) WITH (fillfactor = 40);
+
+-- Which events a destination was served with: a row whenever a relay came with other rules than the newest row has.
+CREATE TABLE {schema}.rules (
+  destination text NOT NULL,
+  id          integer NOT NULL,  -- 1, 2, … at each destination
+  match       json NOT NULL,     -- as in the configuration, without empty lists; {}: every event
+  since       timestamptz NOT NULL DEFAULT clock_timestamp(),
+  PRIMARY KEY (destination, id)
+);
 
 -- How far each destination is, appended, never updated: the newest row of a shard counts, the older ones tell when.
 -- An event is settled if it is visible in `settled`, or visible in `walking` with a seq up to `upto`.
@@ -285,10 +295,12 @@ CREATE TABLE {schema}.cursor (
   hi          xid8 NOT NULL,  -- the end of `walking`, or else of `settled`
   count       bigint NOT NULL,
   settled_at  timestamptz NOT NULL DEFAULT clock_timestamp(),
+  rules       integer,        -- by which of `rules` events were passed; null: a beginning or a rewind, which passes none
   CHECK ((walking IS NULL) = (upto IS NULL))
 );
 CREATE INDEX cursor_newest ON {schema}.cursor (destination, id);
 CREATE INDEX cursor_by_hi ON {schema}.cursor (destination, hi, id);
+CREATE INDEX cursor_begins ON {schema}.cursor (destination, id) WHERE rules IS NULL;
 
 -- Is an event settled at such a place? (With names in full, and no search_path of its own: so the planner can put it into
 -- the statements that call it.)

@@ -454,6 +454,7 @@ BEGIN
   DELETE FROM {schema}.undelivered u WHERE u.destination = forget.destination;
   DELETE FROM {schema}.attempt a WHERE a.destination = forget.destination;
   DELETE FROM {schema}.cursor c WHERE c.destination = forget.destination;
+  DELETE FROM {schema}.rules r WHERE r.destination = forget.destination;
   DELETE FROM {schema}.destination d WHERE d.name = forget.destination;
   UPDATE {schema}.operation o SET events = forget.events WHERE o.id = own_id;
 END $$;

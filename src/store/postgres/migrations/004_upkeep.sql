@@ -307,7 +307,7 @@ END $$;
 
 -- Removes old rows besides the log, `most` of each kind at most: dedup keys; dead letters, and what is dismissed or has
 -- expired, unless it blocks its key; copies of events that nobody refers to; attempts; rows of the cursor from before
--- everything in the log, but never the newest of a shard; operations, but none of the last 30 days, whoever asks. dry:
+-- everything in the log, but never the newest of a shard, and rules that none refers to any more; operations, but none of the last 30 days, whoever asks. dry:
 -- counts.
 CREATE FUNCTION {schema}.sweep(
   events_older_than interval, dead_older_than interval, dedup_older_than interval, most bigint, dry boolean,
@@ -381,6 +381,11 @@ BEGIN
   WHERE c.id = o.id;
   GET DIAGNOSTICS rows = ROW_COUNT;
   more := more OR rows >= sweep.most;
+  DELETE FROM {schema}.rules r
+  WHERE r.since < history AND r.id < (SELECT max(n.id) FROM {schema}.rules n WHERE n.destination = r.destination)
+    AND NOT EXISTS (SELECT FROM {schema}.relay v WHERE r.destination = ANY (v.destinations)
+                      AND v.alive_until > now - interval '1 day' AND (v.rules -> r.destination)::text = r.match::text)
+    AND NOT EXISTS (SELECT FROM {schema}.cursor c WHERE c.destination = r.destination AND c.rules = r.id);
   DELETE FROM {schema}.operation o
   WHERE o.id = ANY (ARRAY(SELECT p.id FROM {schema}.operation p WHERE p.at < now - greatest(sweep.dead_older_than, interval '30 days')
                           ORDER BY p.at LIMIT sweep.most));
@@ -515,7 +520,7 @@ BEGIN
       LEFT JOIN {schema}.place p ON p.shard = t.shard
       GROUP BY t.shard, t.xid) t;
     CREATE TEMP TABLE waybill_anchor_place ON COMMIT DROP AS
-    SELECT p.*, c.floor, c.ceiling,
+    SELECT p.*, c.floor, c.ceiling, c.rules,
            row_number() OVER (PARTITION BY p.shard ORDER BY p.destination) AS place,
            1 + coalesce((SELECT max(a.number) FROM pg_temp.waybill_anchor a WHERE a.shard = p.shard), 3) AS next
     FROM {schema}.place p LEFT JOIN {schema}.cursor c ON c.id = p.cursor;
@@ -524,9 +529,9 @@ BEGIN
       AND NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, (SELECT pg_snapshot_xmax(pg_current_snapshot())));
     UPDATE {schema}.kept k SET xid = '3';
     DELETE FROM {schema}.cursor;
-    INSERT INTO {schema}.cursor (destination, shards, settled, walking, upto, floor, ceiling, hi, count)
+    INSERT INTO {schema}.cursor (destination, shards, settled, walking, upto, floor, ceiling, hi, count, rules)
     SELECT p.destination, ARRAY[p.shard], s.settled, s.walking, p.upto, p.floor, p.ceiling,
-           pg_snapshot_xmax(coalesce(s.walking, s.settled)), 0
+           pg_snapshot_xmax(coalesce(s.walking, s.settled)), 0, p.rules
     FROM pg_temp.waybill_anchor_place p
     CROSS JOIN LATERAL (
       SELECT format('%s:%s:%s', coalesce(min(n.number) FILTER (WHERE n.settled), e.next), e.next,

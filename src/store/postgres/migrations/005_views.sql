@@ -1,7 +1,8 @@
 -- The outbox as a table with one row for each event, for eyes and queries that know it so. oldest_program: 2
 --
--- outbox, outbox_events and email_outbox have the columns and the words of common outbox tables; docs/coming-from-another-outbox.md has
--- the mapping. published: delivered everywhere it goes. Where an event is undelivered at several destinations, the worst
+-- outbox, outbox_events and email_outbox have the columns and the words of common outbox tables;
+-- docs/coming-from-another-outbox.md has the mapping. published: delivered everywhere it goes; null: no destination's rules
+-- sent it anywhere. Where an event is undelivered at several destinations, the worst
 -- counts. What cannot match is not looked at: "published = FALSE" never reads what is published.
 
 -- Events that are not settled somewhere, and undelivered nowhere: above the least end of all places, or of a transaction
@@ -32,7 +33,69 @@ SET enable_mergejoin = off SET jit = off AS $$
                     JOIN {schema}.undelivered u ON u.destination = d.name AND u.shard = e.shard AND u.seq = e.seq)
 $$;
 
--- Every event and how it stands: 'pending', 'published', or as in `undelivered`.
+-- Do these rules send such an event? As the relay decides it: of each field that has patterns, one must match.
+CREATE FUNCTION {schema}.takes(match json, topic text, type text, tenant text, aggregate_type text)
+RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT NOT EXISTS (
+    SELECT FROM json_each(takes.match) AS field (name, patterns)
+    WHERE NOT EXISTS (
+      SELECT FROM json_array_elements_text(field.patterns) AS p (pattern)
+      WHERE CASE field.name WHEN 'topic' THEN takes.topic WHEN 'type' THEN coalesce(takes.type, takes.topic)
+                            WHEN 'tenant' THEN takes.tenant ELSE coalesce(takes.aggregate_type, '') END
+            LIKE {schema}.like_pattern(p.pattern)))
+$$;
+
+-- Why a destination was not sent an event that it has settled and that is not undelivered there: the number of the rules
+-- that skipped it last; 0: the destination began after it (start = "now"). Null: it was sent. After a rewind the cursor
+-- passes an event again, perhaps under other rules: it was skipped if none of these times sent it.
+CREATE FUNCTION {schema}.skipped_by(
+  destination text, shard smallint, seq bigint, xid xid8, topic text, type text, tenant text, aggregate_type text)
+RETURNS integer LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp
+SET enable_seqscan = off SET enable_bitmapscan = off SET enable_sort = off SET jit = off AS $$
+#variable_conflict use_column
+DECLARE
+  sending integer[] := ARRAY(
+    SELECT r.id FROM {schema}.rules r WHERE r.destination = skipped_by.destination
+      AND {schema}.takes(r.match, skipped_by.topic, skipped_by.type, skipped_by.tenant, skipped_by.aggregate_type));
+  rewound bigint;  -- a row of the cursor that moved it back
+  passed integer;
+  result integer := 0;
+BEGIN
+  SELECT c.rules INTO passed FROM {schema}.cursor c
+  WHERE c.destination = skipped_by.destination AND c.hi > skipped_by.xid AND skipped_by.shard = ANY (c.shards)
+    AND {schema}.is_settled(skipped_by.xid, skipped_by.seq, c.settled, c.walking, c.upto)
+  ORDER BY c.destination, c.hi, c.id LIMIT 1;
+  IF passed = ANY (sending) THEN
+    RETURN NULL;
+  END IF;
+  result := coalesce(passed, result);
+  FOR rewound IN
+    SELECT c.id FROM {schema}.cursor c
+    WHERE c.destination = skipped_by.destination AND c.rules IS NULL AND skipped_by.shard = ANY (c.shards)
+      AND EXISTS (SELECT FROM {schema}.cursor o WHERE o.destination = skipped_by.destination AND o.id < c.id
+                    AND skipped_by.shard = ANY (o.shards))
+    ORDER BY c.destination, c.id
+  LOOP
+    SELECT c.rules INTO passed FROM {schema}.cursor c
+    WHERE c.destination = skipped_by.destination AND c.id >= rewound AND skipped_by.shard = ANY (c.shards)
+      AND {schema}.is_settled(skipped_by.xid, skipped_by.seq, c.settled, c.walking, c.upto)
+    ORDER BY c.destination, c.id LIMIT 1;
+    IF passed = ANY (sending) THEN
+      RETURN NULL;
+    END IF;
+    result := coalesce(passed, result);
+  END LOOP;
+  RETURN result;
+END $$;
+
+-- Can any event have been skipped anywhere? Asked once per query, since most logs need no closer look.
+CREATE FUNCTION {schema}.anything_skipped() RETURNS boolean LANGUAGE sql STABLE SET search_path = pg_catalog, pg_temp AS $$
+  SELECT EXISTS (SELECT FROM {schema}.rules r WHERE r.match::text <> '{}')
+      OR EXISTS (SELECT FROM {schema}.destination d
+                 JOIN {schema}.cursor c ON c.destination = d.name AND c.rules IS NULL AND c.hi > '3')
+$$;
+
+-- Every event and how it stands: 'pending', 'published', 'skipped' (sent nowhere), or as in `undelivered`.
 CREATE VIEW {schema}.standing AS
 SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload, e.metadata,
        e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key,
@@ -73,7 +136,10 @@ SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggr
                    SELECT c.settled_at FROM {schema}.cursor c
                    WHERE c.destination = d.name AND c.hi > e.xid AND e.shard = ANY (c.shards)
                      AND {schema}.is_settled(e.xid, e.seq, c.settled, c.walking, c.upto)
-                   ORDER BY c.destination, c.hi, c.id LIMIT 1) s),
+                   ORDER BY c.destination, c.hi, c.id LIMIT 1) s
+                 WHERE NOT (SELECT {schema}.anything_skipped())
+                    OR {schema}.skipped_by(d.name, e.shard, e.seq, e.xid, e.topic, e.type, e.tenant, e.aggregate_type)
+                       IS NULL),
                 (SELECT max(a.at) FROM {schema}.attempt a
                  WHERE a.shard = e.shard AND a.seq = e.seq AND a.outcome = 'delivered')),
        'published', false, 0, NULL, NULL, NULL, NULL
@@ -81,7 +147,25 @@ FROM {schema}.event e
 WHERE EXISTS (SELECT FROM place)
   AND NOT EXISTS (SELECT FROM place p
                   WHERE p.shard = e.shard AND NOT {schema}.is_settled(e.xid, e.seq, p.settled, p.walking, p.upto))
-  AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq));
+  AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq)
+  AND (NOT (SELECT {schema}.anything_skipped())
+       OR EXISTS (SELECT FROM {schema}.destination d
+                  WHERE {schema}.skipped_by(d.name, e.shard, e.seq, e.xid, e.topic, e.type, e.tenant, e.aggregate_type)
+                        IS NULL)))
+UNION ALL
+(WITH place AS MATERIALIZED (SELECT p.* FROM {schema}.place p)
+SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggregate_id, e.version, e.payload, e.metadata,
+       e.headers, e.routing_key, e.schema_id, e.schema_version, e.occurred_at, e.created_at, e.attempts_max, e.dedup_key,
+       NULL, NULL, 'skipped', false, 0, NULL, NULL, NULL, NULL
+FROM {schema}.event e
+WHERE (SELECT {schema}.anything_skipped())
+  AND EXISTS (SELECT FROM place)
+  AND NOT EXISTS (SELECT FROM place p
+                  WHERE p.shard = e.shard AND NOT {schema}.is_settled(e.xid, e.seq, p.settled, p.walking, p.upto))
+  AND NOT EXISTS (SELECT FROM {schema}.undelivered u WHERE u.shard = e.shard AND u.seq = e.seq)
+  AND NOT EXISTS (SELECT FROM {schema}.destination d
+                  WHERE {schema}.skipped_by(d.name, e.shard, e.seq, e.xid, e.topic, e.type, e.tenant, e.aggregate_type)
+                        IS NULL));
 
 CREATE VIEW {schema}.outbox AS
 SELECT s.id, s.tenant AS tenant_id, s.aggregate_id, s.aggregate_type, s.topic, coalesce(s.type, s.topic) AS event_type,
@@ -91,7 +175,8 @@ SELECT s.id, s.tenant AS tenant_id, s.aggregate_id, s.aggregate_type, s.topic, c
        CASE WHEN s.sending THEN 'PUBLISHING'
             ELSE CASE s.standing WHEN 'pending' THEN 'NEW' WHEN 'published' THEN 'SENT' WHEN 'blocked' THEN 'NEW'
                                  WHEN 'scheduled' THEN 'NEW' WHEN 'retrying' THEN 'FAILED' WHEN 'held' THEN 'FAILED'
-                                 WHEN 'dismissed' THEN 'DISMISSED' ELSE 'DEAD' END END AS status,
+                                 WHEN 'dismissed' THEN 'DISMISSED' WHEN 'skipped' THEN 'SKIPPED'
+                                 ELSE 'DEAD' END END AS status,
        s.due AS retry_after, s.error AS error_message, s.routing_key, s.schema_id, coalesce(s.schema_version, 1) AS schema_version
 FROM {schema}.standing s;
 
@@ -100,7 +185,7 @@ SELECT s.id, s.aggregate_id, s.aggregate_type, coalesce(s.type, s.topic) AS even
        s.metadata,
        CASE s.standing WHEN 'published' THEN 'published' WHEN 'retrying' THEN 'failed' WHEN 'held' THEN 'failed'
                        WHEN 'dead' THEN 'dead_letter' WHEN 'expired' THEN 'dead_letter' WHEN 'dismissed' THEN 'dismissed'
-                       ELSE 'pending' END AS status,
+                       WHEN 'skipped' THEN 'skipped' ELSE 'pending' END AS status,
        s.version, s.created_at, s.published_at, s.failed_at, s.attempts AS retry_count, s.attempts_max AS max_retries,
        s.error AS last_error, s.due AS next_retry_at
 FROM {schema}.standing s;
@@ -113,7 +198,7 @@ SELECT s.id, s.aggregate_id AS memo_id, coalesce(s.type, s.topic) AS event_type,
        CASE WHEN s.sending THEN 'SENDING'
             ELSE CASE s.standing WHEN 'published' THEN 'SENT' WHEN 'dead' THEN 'FAILED' WHEN 'expired' THEN 'FAILED'
                                  WHEN 'held' THEN 'FAILED' WHEN 'dismissed' THEN 'DISMISSED'
-                                 ELSE 'PENDING' END END AS status,
+                                 WHEN 'skipped' THEN 'SKIPPED' ELSE 'PENDING' END END AS status,
        s.attempts AS retry_count, s.last_attempt_at, s.published_at AS sent_at, s.error AS error_message,
        s.dedup_key AS idempotency_key, s.created_at AS meta_created_at,
        coalesce(s.last_attempt_at, s.published_at) AS meta_updated_at
