@@ -17,11 +17,13 @@ std::string due_text(const BlockedKeyView& key, Time now) {
 }
 
 std::string as_text(const std::vector<BlockedKeyView>& keys, Time now) {
-  Table table({"DESTINATION", "TENANT", "KEY", "EVENTS", "FIRST EVENT", "STANDING", "SINCE", "NEXT TRY", "WHY"});
+  Table table(
+      {{"DESTINATION", Fit::cut}, {"TENANT", Fit::cut}, {"KEY", Fit::cut}, "EVENTS", "STANDING", "SINCE", "NEXT TRY"});
   for (const auto& key : keys)
-    table.add({key.destination, key.tenant, key.key, count_text(key.events), key.first.to_string(),
-               std::string(to_string(key.standing)), age_text(now - key.since), due_text(key, now), key.error});
-  return table.text(terminal_width());
+    table.add({key.destination, key.tenant, key.key, count_text(key.events), std::string(to_string(key.standing)),
+               age_text(now - key.since), due_text(key, now)},
+              fmt::format("first {}{}{}", key.first.to_string(), key.error.empty() ? "" : ": ", key.error));
+  return table.text();
 }
 
 std::string as_json(const std::vector<BlockedKeyView>& keys) {

@@ -115,6 +115,7 @@ void add_status(CLI::App& root, Request& request) {
                           "  waybill status\n"
                           "  waybill status --check --max-age 5m        # for a monitor: ends with 4 on an alert\n");
   app->add_flag("--check", options->check, "End with 4 if there is an alert");
+  app->add_flag("--all", options->all, "Also show relays that were not seen for 10 minutes");
   app->add_option("--max-age", options->age_max, "Alert if a pending event is older; else alerts.age_max");
   app->add_option("--max-pending", options->pending_max, "Alert if more events are pending; else alerts.pending_max");
   app->add_flag("--json", options->json, "Print JSON");

@@ -64,6 +64,7 @@ ExitCode enqueue(const Sources& sources, const EnqueueOptions& options);
 struct StatusOptions {
   bool json = false;
   bool check = false;
+  bool all = false;       // Also relays that were not seen for a while.
   std::string age_max{};  // Empty: as the configuration says; the same below.
   std::optional<std::int64_t> pending_max{};
 };

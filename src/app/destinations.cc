@@ -117,7 +117,7 @@ ExitCode rewind(const Sources& sources, const RewindOptions& options) {
 ExitCode destinations_list(const Sources& sources, const DestinationsListOptions& options) {
   const Settings settings = load_settings(sources);
   const StoreStatus status = ready_store(settings)->inspector()->status();
-  Table table({"DESTINATION", "CONFIGURED", "RELAYS", "PAUSED", "PENDING", "LAST SETTLED"});
+  Table table({{"DESTINATION", Fit::cut}, "CONFIGURED", "RELAYS", "PAUSED", "PENDING", "LAST SETTLED"});
   JsonWriter json;
   json.begin_object().name("destinations").begin_list();
   for (const auto& each : status.destinations) {

@@ -9,6 +9,8 @@
 #include "app/json_writer.h"
 #include "app/session.h"
 #include "app/terminal.h"
+#include "model/routing.h"
+#include "upkeep/alerts.h"
 
 namespace waybill::app {
 namespace {
@@ -62,8 +64,8 @@ void examine_schema(Store& store, std::vector<Finding>& findings) {
 }
 
 // A destination that nobody serves any more still holds the log back.
-void examine_leftovers(Inspector& inspector, const Settings& settings, std::vector<Finding>& findings) {
-  for (const auto& known : inspector.status().destinations) {
+void examine_leftovers(const StoreStatus& status, const Settings& settings, std::vector<Finding>& findings) {
+  for (const auto& known : status.destinations) {
     const auto& configured = settings.destinations;
     if (std::none_of(configured.begin(), configured.end(),
                      [&](const Destination& destination) { return destination.options.name == known.name; }))
@@ -71,6 +73,31 @@ void examine_leftovers(Inspector& inspector, const Settings& settings, std::vect
                           fmt::format("'{}' is in the store but not in this configuration", known.name),
                           "if no other relay serves it, its events wait and are kept"});
   }
+}
+
+// A relay that was not reloaded skips and sends by the rules it was started with.
+void examine_rules(const StoreStatus& status, const Settings& settings, std::vector<Finding>& findings) {
+  for (const auto& destination : settings.destinations) {
+    for (const auto& relay : status.relays) {
+      const auto rules = relay.rules.find(destination.options.name);
+      if (!relay.alive || rules == relay.rules.end()) continue;
+      if (canonical(rules->second) == canonical(destination.options.match)) continue;
+      findings.push_back({Level::warning, fmt::format("{}: rules", destination.options.name),
+                          fmt::format("relay {} sends it {}; this configuration says {}", relay.name,
+                                      rules_text(rules->second), rules_text(destination.options.match)),
+                          "reload or restart that relay"});
+    }
+  }
+}
+
+// Every alert of 'status', the troubles that live relays report among them, is a problem here too.
+void examine_alerts(const StoreStatus& status, const Settings& settings, std::vector<Finding>& findings) {
+  const auto found = alerts(status, served_destinations(settings), settings.alerts);
+  if (found.empty()) findings.push_back({Level::ok, "alerts", "none", ""});
+  for (const auto& alert : found)
+    findings.push_back({Level::problem, fmt::format("alert {}", alert.name),
+                        alert.destination.empty() ? alert.text : fmt::format("{}: {}", alert.destination, alert.text),
+                        ""});
 }
 
 std::vector<Finding> examine(const config::Config& config, const Settings& settings) {
@@ -83,7 +110,10 @@ std::vector<Finding> examine(const config::Config& config, const Settings& setti
     const auto inspector = store->inspector();
     const auto found = inspector->examine();
     findings.insert(findings.end(), found.begin(), found.end());
-    examine_leftovers(*inspector, settings, findings);
+    const StoreStatus status = inspector->status();
+    examine_leftovers(status, settings, findings);
+    examine_rules(status, settings, findings);
+    examine_alerts(status, settings, findings);
   });
   return findings;
 }

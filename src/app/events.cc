@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <array>
+
 #include <fmt/format.h>
 
 #include "waybill/error.h"
@@ -11,6 +14,7 @@
 #include "app/story.h"
 #include "app/terminal.h"
 #include "app/undelivered_list.h"
+#include "base/json_text.h"
 #include "base/time_text.h"
 #include "model/standing.h"
 
@@ -34,6 +38,7 @@ EventFilter filter_of(const EventsListOptions& options) {
   filter.before_seq = options.before;
   filter.limit = options.limit;
   filter.payloads = options.payload;
+  filter.states = true;
   return filter;
 }
 
@@ -53,19 +58,55 @@ UndeliveredFilter undelivered_filter(const EventFilter& filter, const std::vecto
   return undelivered;
 }
 
+// "published"; where destinations differ, how many there are of each state, those a person should look at first.
+std::string states_text(const std::vector<EventAtDestination>& destinations) {
+  constexpr std::array<std::string_view, 10> order{"dead",      "held",    "expired",   "retrying",  "blocked",
+                                                   "scheduled", "pending", "dismissed", "published", "skipped"};
+  std::string text;
+  for (const std::string_view state : order) {
+    const auto count = std::count_if(destinations.begin(), destinations.end(),
+                                     [&](const EventAtDestination& at) { return at.state == state; });
+    if (count == std::ssize(destinations)) return std::string(count == 0 ? "pending" : state);
+    if (count > 0) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", count, state);
+  }
+  return text.empty() ? destinations.front().state : text;
+}
+
 std::string list_text(const EventList& list) {
-  Table table({"CREATED", "ID", "TOPIC", "TYPE", "TENANT", "KEY"});
-  for (const auto& event : list.events)
-    table.add({to_rfc3339(event.created_at), event.id.to_string(), std::string(event.topic),
-               event.type == event.topic ? "" : std::string(event.type), std::string(event.tenant),
-               ordering_key(event)});
+  const Time now = system_clock().now();
+  const auto& events = list.events;
+  const bool tenants =
+      std::any_of(events.begin(), events.end(), [](const EventView& event) { return event.tenant != "default"; });
+  std::vector<Column> columns{"AGE", "ID", {"TOPIC", Fit::cut, 5}, {"KEY", Fit::cut, 5}, {"STATE", Fit::cut, 12}};
+  if (tenants) columns.insert(columns.begin() + 3, {"TENANT", Fit::cut});
+  Table table(columns);
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    std::vector<std::string> cells{age_text(now - events[i].created_at), events[i].id.to_string(),
+                                   std::string(events[i].topic), ordering_key(events[i]), states_text(list.states[i])};
+    if (tenants) cells.insert(cells.begin() + 3, std::string(events[i].tenant));
+    table.add(std::move(cells));
+  }
   return table.text();
+}
+
+// The event with a member more: "states", an object with the state at each destination.
+std::string item_json(const EventList& list, std::size_t index, bool payload) {
+  std::string item = event_json(list.events[index], payload);
+  item.pop_back();  // its brace
+  item += ",\"states\":{";
+  for (const auto& at : list.states[index]) {
+    if (item.back() != '{') item += ',';
+    append_json_string(item, at.destination);
+    item += ':';
+    append_json_string(item, at.state);
+  }
+  return item + "}}";
 }
 
 std::string list_json(const EventList& list, const EventsListOptions& options) {
   JsonWriter json;
   json.begin_object().name("events").begin_list();
-  for (const auto& event : list.events) json.raw(event_json(event, options.payload));
+  for (std::size_t i = 0; i < list.events.size(); ++i) json.raw(item_json(list, i, options.payload));
   json.end_list().name("next_before");
   // A full page may have another behind it.
   if (static_cast<int>(list.events.size()) == options.limit) {
@@ -79,7 +120,7 @@ std::string list_json(const EventList& list, const EventsListOptions& options) {
 
 std::string list_json_lines(const EventList& list, const EventsListOptions& options) {
   std::string lines;
-  for (const auto& event : list.events) lines += event_json(event, options.payload) + '\n';
+  for (std::size_t i = 0; i < list.events.size(); ++i) lines += item_json(list, i, options.payload) + '\n';
   return lines;
 }
 

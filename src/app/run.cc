@@ -28,15 +28,8 @@
 namespace waybill::app {
 namespace {
 
-std::vector<std::string> names_of(const Settings& settings) {
-  std::vector<std::string> names;
-  for (const auto& destination : settings.destinations)
-    if (destination.sink.make) names.push_back(destination.options.name);
-  return names;
-}
-
 void log_counts(const Relay& relay, const Settings& settings, const Log& log) {
-  for (const auto& name : names_of(settings)) {
+  for (const auto& name : served_destinations(settings)) {
     const RelayCounts counts = relay.counts(name);
     log.info("done", {{"destination", name},
                       {"delivered", fmt::format("{}", counts.delivered)},
@@ -106,7 +99,7 @@ class Service {
     CaretakerOptions keeping = settings.caretaker;
     keeping.tell = [&](const std::string& trouble) { relay.report(trouble); };
     Caretaker caretaker(store_, keeping, log_);
-    monitor_.look_at(relay, caretaker, names_of(settings));
+    monitor_.look_at(relay, caretaker, served_destinations(settings));
     const std::unique_ptr<Monitor, void (*)(Monitor*)> end(&monitor_, [](Monitor* monitor) { monitor->look_away(); });
     const std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });
     notifier_.ready();
@@ -167,7 +160,7 @@ class Once {
     if (!ready)
       throw Error(Remedy::retry, fmt::format("the store was away until --timeout {}; nothing was delivered", timeout_));
     const auto relay = make_relay(settings_, store, log_);
-    const auto names = names_of(settings_);
+    const auto names = served_destinations(settings_);
     DrainWatch watch(store, *relay, names);
     {
       const std::jthread watching([&](const std::stop_token& stop) { watch.run(stop); });

@@ -108,8 +108,10 @@ void read_alerts(Section alerts, AlertLimits& limits) {
   limits.blocked_keys_max =
       alerts.limit("blocked_keys_max", limits.blocked_keys_max, numbers, "Alert if more keys are blocked");
   limits.held_max = alerts.limit("held_max", limits.held_max, numbers, "Alert if more events wait for a person");
+  limits.expired_max = alerts.limit("expired_max", limits.expired_max, numbers,
+                                    "Alert if more events expired before they were delivered");
   limits.dead_max = alerts.limit("dead_max", limits.dead_max, numbers, "Alert if there are more dead letters");
-  limits.paused = alerts.boolean("paused", limits.paused, "Alert if a destination is paused and events are pending");
+  limits.paused = alerts.boolean("paused", limits.paused, "Alert if a destination is paused and events wait for it");
 }
 
 void read_log(Section log, Settings& settings) {
@@ -239,6 +241,13 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
 }
 
 }  // namespace
+
+std::vector<std::string> served_destinations(const Settings& settings) {
+  std::vector<std::string> names;
+  for (const auto& destination : settings.destinations)
+    if (destination.sink.make) names.push_back(destination.options.name);
+  return names;
+}
 
 Settings read_settings(config::Config& config) {
   Settings settings;

@@ -54,6 +54,9 @@ struct Settings {
   std::vector<Destination> destinations{};
 };
 
+// The names of the destinations that relays serve: all but streams.
+std::vector<std::string> served_destinations(const Settings& settings);
+
 // Reads every key. Throws Error(fix_config) with one line per problem.
 Settings read_settings(config::Config& config);
 

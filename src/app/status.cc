@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <chrono>
 
 #include <fmt/format.h>
@@ -12,21 +13,18 @@
 #include "app/terminal.h"
 #include "base/time_text.h"
 #include "model/count_text.h"
+#include "model/rules_json.h"
 #include "model/standing.h"
 #include "upkeep/alerts.h"
 
 namespace waybill::app {
 namespace {
 
+// Relays that were not seen for so long are only counted, unless all are asked for.
+constexpr std::chrono::minutes recently{10};
+
 std::string age_or_dash(Time now, const std::optional<Time>& time) {
   return time ? age_text(now - *time) : "-";
-}
-
-std::vector<std::string> names_of(const std::vector<Destination>& destinations) {
-  std::vector<std::string> names;
-  for (const auto& destination : destinations)
-    if (destination.sink.make) names.push_back(destination.options.name);  // A stream is nobody's to serve.
-  return names;
 }
 
 Count standing(const DestinationStatus& destination, Standing standing) {
@@ -42,38 +40,79 @@ std::string blocked_text(const DestinationStatus& destination) {
                                                            destination.blocked_keys.value == 1 ? "key" : "keys");
 }
 
-std::string as_text(const StoreStatus& status, const std::vector<Alert>& found) {
-  const std::string where = status.where.starts_with(status.store) ? status.where : status.store + " " + status.where;
-  std::string text =
-      fmt::format("{}, schema {}, {}\n", harmless(where), status.schema_version, counted(status.events, "event"));
-  Table destinations({"DESTINATION", "PENDING", "OLDEST", "RETRYING", "BLOCKED", "SCHEDULED", "HELD", "DEAD", "PAUSED",
-                      "LAST MINUTE", "LAST SETTLED", "SHARDS"});
+std::string destinations_text(const StoreStatus& status) {
+  if (status.destinations.empty())
+    return "no destination is known yet: 'waybill run' makes those of the configuration known\n";
+  Table progress({{"DESTINATION", Fit::cut}, "PENDING", "OLDEST", "LAST MINUTE", "LAST SETTLED", "PAUSED", "SHARDS"});
   for (const auto& d : status.destinations)
-    destinations.add({d.name, count_text(d.pending), age_or_dash(status.now, d.oldest_pending),
-                      count_text(standing(d, Standing::retrying)), blocked_text(d),
-                      count_text(standing(d, Standing::scheduled)), count_text(standing(d, Standing::held)),
-                      count_text(standing(d, Standing::dead)), d.paused ? "yes" : "no",
-                      fmt::format("{}", d.settled_last_minute), age_or_dash(status.now, d.last_settled),
-                      fmt::format("{}/{}", d.shards_owned, d.shards)});
-  text += status.destinations.empty()
-              ? "\nno destination is known yet: 'waybill run' makes those of the configuration known\n"
-              : '\n' + destinations.text();
-  Table relays({"RELAY", "ALIVE", "SEEN", "SHARDS", "DESTINATIONS"});
-  for (const auto& r : status.relays)
-    relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen), fmt::format("{}", r.shards_owned),
-                fmt::format("{}", fmt::join(r.destinations, ", "))});
-  text += status.relays.empty() ? "\nno relay is at work\n" : '\n' + relays.text();
-  Table projections({"PROJECTION", "HANDLED", "BEHIND", "LAG", "SEEN"});
+    progress.add({d.name, count_text(d.pending), age_or_dash(status.now, d.oldest_pending),
+                  fmt::format("{}", d.settled_last_minute), age_or_dash(status.now, d.last_settled),
+                  d.paused ? "yes" : "no", fmt::format("{}/{}", d.shards_owned, d.shards)});
+  return progress.text();
+}
+
+// Destinations without undelivered events have no line; what was dismissed is over and has no column.
+std::string undelivered_text(const StoreStatus& status) {
+  Table table({{"UNDELIVERED AT", Fit::cut}, "RETRYING", "BLOCKED", "SCHEDULED", "HELD", "EXPIRED", "DEAD"});
+  bool any = false;
+  for (const auto& d : status.destinations) {
+    const auto here = [&](Standing each) { return standing(d, each).value > 0 && each != Standing::dismissed; };
+    if (std::none_of(all_standings.begin(), all_standings.end(), here)) continue;
+    any = true;
+    table.add({d.name, count_text(standing(d, Standing::retrying)), blocked_text(d),
+               count_text(standing(d, Standing::scheduled)), count_text(standing(d, Standing::held)),
+               count_text(standing(d, Standing::expired)), count_text(standing(d, Standing::dead))});
+  }
+  return any ? table.text() : "";
+}
+
+std::string relays_text(const StoreStatus& status, std::size_t older) {
+  std::string text = "no relay is at work\n";
+  if (!status.relays.empty()) {
+    Table relays({{"RELAY", Fit::cut}, "ALIVE", "SEEN", "SHARDS", {"DESTINATIONS", Fit::cut}});
+    for (const auto& r : status.relays)
+      relays.add({r.name, r.alive ? "yes" : "no", age_text(status.now - r.last_seen), fmt::format("{}", r.shards_owned),
+                  fmt::format("{}", fmt::join(r.destinations, ", "))});
+    text = relays.text();
+  }
+  if (older > 0)
+    text += fmt::format("{} not seen for {}; --all shows {}\n", counted(static_cast<std::int64_t>(older), "relay"),
+                        age_text(recently), older == 1 ? "it" : "them");
+  return text;
+}
+
+std::string projections_text(const StoreStatus& status) {
+  if (status.projections.empty()) return "";
+  Table projections({{"PROJECTION", Fit::cut}, "HANDLED", "BEHIND", "LAG", "SEEN"});
   for (const auto& p : status.projections)
     projections.add({p.shadow ? p.name + " (rebuild)" : p.name, fmt::format("{}", p.handled),
                      count_text({.value = p.behind, .exact = p.behind < ProjectionProgress::behind_max}),
                      p.behind == 0 ? "-" : age_text(p.lag), age_text(status.now - p.changed_at)});
-  if (!status.projections.empty()) text += '\n' + projections.text();
-  if (!found.empty()) text += '\n';
+  return projections.text();
+}
+
+std::string alerts_text(const std::vector<Alert>& found) {
+  std::string text;
   for (const auto& alert : found)
     text += fmt::format("{}{}{}: {}\n", paint(Colour::red, "alert"), alert.destination.empty() ? "" : " ",
                         harmless(alert.destination), harmless(alert.text));
   return text;
+}
+
+std::string as_text(const StoreStatus& status, const std::vector<Alert>& found, std::size_t older) {
+  const std::string where = status.where.starts_with(status.store) ? status.where : status.store + " " + status.where;
+  std::string text =
+      fmt::format("{}, schema {}, {}\n", harmless(where), status.schema_version, counted(status.events, "event"));
+  for (const std::string& part : {destinations_text(status), undelivered_text(status), relays_text(status, older),
+                                  projections_text(status), alerts_text(found)})
+    if (!part.empty()) text += '\n' + part;
+  return text;
+}
+
+// Takes relays out that were not seen lately; returns how many.
+std::size_t take_older_relays(StoreStatus& status) {
+  return std::erase_if(
+      status.relays, [&](const RelayStatus& relay) { return !relay.alive && status.now - relay.last_seen > recently; });
 }
 
 void write_destination(JsonWriter& json, const DestinationStatus& destination, Time now) {
@@ -101,7 +140,9 @@ void write_relay(JsonWriter& json, const RelayStatus& relay) {
   json.end_list().name("troubles").begin_list();
   for (const auto& trouble : relay.troubles)
     json.begin_object().field("destination", trouble.destination).field("text", trouble.text).end_object();
-  json.end_list().end_object();
+  json.end_list().name("rules").begin_object();
+  for (const auto& [destination, match] : relay.rules) json.name(destination).raw(rules_json(match));
+  json.end_object().end_object();
 }
 
 void write_projection(JsonWriter& json, const ProjectionProgress& projection) {
@@ -110,7 +151,7 @@ void write_projection(JsonWriter& json, const ProjectionProgress& projection) {
   json.field("lag_ms", std::int64_t{projection.lag.count()}).field("changed_at", projection.changed_at).end_object();
 }
 
-std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) {
+std::string as_json(const StoreStatus& status, const std::vector<Alert>& found, std::size_t older) {
   JsonWriter json;
   json.begin_object().field("store", status.store).field("where", status.where);
   json.field("schema_version", status.schema_version).field("now", status.now);
@@ -119,7 +160,7 @@ std::string as_json(const StoreStatus& status, const std::vector<Alert>& found) 
   for (const auto& destination : status.destinations) write_destination(json, destination, status.now);
   json.end_list().name("relays").begin_list();
   for (const auto& relay : status.relays) write_relay(json, relay);
-  json.end_list().name("projections").begin_list();
+  json.end_list().field("relays_not_shown", static_cast<std::int64_t>(older)).name("projections").begin_list();
   for (const auto& projection : status.projections) write_projection(json, projection);
   json.end_list().name("alerts").begin_list();
   for (const auto& alert : found)
@@ -145,9 +186,10 @@ ExitCode status(const Sources& sources, const StatusOptions& options) {
 
   const auto store = open_store_quietly(settings);
   require_schema(*store);
-  const StoreStatus now = store->inspector()->status();
-  const auto found = alerts(now, names_of(settings.destinations), limits);
-  print(options.json ? as_json(now, found) : as_text(now, found));
+  StoreStatus now = store->inspector()->status();
+  const auto found = alerts(now, served_destinations(settings), limits);
+  const std::size_t older = options.all ? 0 : take_older_relays(now);
+  print(options.json ? as_json(now, found, older) : as_text(now, found, older));
   return options.check && !found.empty() ? ExitCode::unhealthy : ExitCode::ok;
 }
 

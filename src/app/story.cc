@@ -9,6 +9,8 @@
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "model/event_json.h"
+#include "model/routing.h"
+#include "model/rules_json.h"
 
 namespace waybill::app {
 namespace {
@@ -87,9 +89,16 @@ std::string payloads_text(const Story& story) {
                      payload_text(event.payload_is_json, event.payload), instead);
 }
 
-std::string destination_text(const EventAtDestination& at, const UndeliveredView* view) {
+// Why a skipped event was not sent.
+std::string reason(const EventAtDestination& at, const EventView& event) {
+  if (!at.skipped_by) return "the destination began after it (start = \"now\")";
+  return fmt::format("{} (rules since {})", mismatch(at.skipped_by->match, event), to_rfc3339(at.skipped_by->since));
+}
+
+std::string destination_text(const EventAtDestination& at, const EventView& event, const UndeliveredView* view) {
   std::string text = fmt::format("{:<27}  {} at {}\n", at.settled_at ? to_rfc3339(*at.settled_at) : "-", at.state,
                                  harmless(at.destination));
+  if (at.state == "skipped") text += fmt::format("{:<29}{}\n", "", harmless(reason(at, event)));
   if (view != nullptr) text += standing_text(*view);
   for (const auto& attempt : at.attempts)
     text += fmt::format("{}    attempt {}: {}{}{}\n", to_rfc3339(attempt.at), attempt.number,
@@ -124,8 +133,25 @@ void write_edit(JsonWriter& json, const UndeliveredView& view, bool with_payload
   json.end_object();
 }
 
-void write_destination(JsonWriter& json, const EventAtDestination& at, const UndeliveredView* view, bool with_payload) {
+void write_skipped(JsonWriter& json, const EventAtDestination& at, const EventView& event) {
+  json.name("skipped");
+  if (at.state != "skipped") {
+    json.null();
+    return;
+  }
+  json.begin_object().field("why", reason(at, event)).name("match");
+  if (at.skipped_by) {
+    json.raw(rules_json(at.skipped_by->match)).field("since", at.skipped_by->since);
+  } else {
+    json.null().field("since", std::optional<Time>());
+  }
+  json.end_object();
+}
+
+void write_destination(JsonWriter& json, const EventAtDestination& at, const EventView& event,
+                       const UndeliveredView* view, bool with_payload) {
   json.begin_object().field("destination", at.destination).field("state", at.state).field("settled_at", at.settled_at);
+  write_skipped(json, at, event);
   json.name("undelivered");
   if (view != nullptr) {
     json.begin_object();
@@ -191,7 +217,8 @@ std::string story_text(const Story& story, bool with_payload) {
   const EventView& event = story.told.event;
   std::string text = fields_text(event);
   text += fmt::format("\n{}  written\n", to_rfc3339(event.created_at));
-  for (const auto& at : story.told.destinations) text += destination_text(at, undelivered_at(story, at.destination));
+  for (const auto& at : story.told.destinations)
+    text += destination_text(at, event, undelivered_at(story, at.destination));
   return with_payload ? text + payloads_text(story) : text;
 }
 
@@ -200,7 +227,7 @@ std::string story_json(const Story& story, bool with_payload) {
   json.begin_object().name("event").raw(event_json(story.told.event, with_payload));
   json.name("destinations").begin_list();
   for (const auto& at : story.told.destinations)
-    write_destination(json, at, undelivered_at(story, at.destination), with_payload);
+    write_destination(json, at, story.told.event, undelivered_at(story, at.destination), with_payload);
   json.end_list().end_object();
   return json.take();
 }

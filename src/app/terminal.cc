@@ -2,8 +2,10 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <charconv>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 #include <fmt/format.h>
 #include <sys/ioctl.h>
@@ -46,6 +48,8 @@ std::string cut(const std::string& text, std::size_t columns) {
   return text.substr(0, end) + "…";
 }
 
+constexpr std::size_t gap = 2;  // between columns, and before a detail
+
 }  // namespace
 
 void print(std::string_view text) {
@@ -79,10 +83,17 @@ void note(std::string_view text) {
   if (!quiet) say(text);
 }
 
-std::size_t terminal_width() {
+std::size_t table_width() {
   winsize size{};
-  if (::isatty(STDOUT_FILENO) != 1 || ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0) return 0;
-  return size.ws_col;
+  if (::isatty(STDOUT_FILENO) == 1 && ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0)
+    return size.ws_col;
+  constexpr std::size_t usual = 80;
+  const char* columns = std::getenv("COLUMNS");
+  std::size_t width = 0;
+  if (columns == nullptr || std::from_chars(columns, columns + std::strlen(columns), width).ec != std::errc{} ||
+      width == 0)
+    return usual;
+  return width;
 }
 
 std::string paint(Colour colour, std::string_view text) {
@@ -108,32 +119,48 @@ std::string harmless(std::string_view text) {
   return out;
 }
 
-Table::Table(std::vector<std::string> titles) {
-  rows_.push_back(std::move(titles));
+Table::Table(std::vector<Column> columns) : columns_(std::move(columns)) {
+  std::vector<std::string> titles;
+  for (const Column& column : columns_) titles.push_back(column.title);
+  rows_.push_back({.cells = std::move(titles)});
 }
 
-void Table::add(std::vector<std::string> cells) {
-  WAYBILL_ASSERT(cells.size() == rows_.front().size());
+void Table::add(std::vector<std::string> cells, std::string_view detail) {
+  WAYBILL_ASSERT(cells.size() == columns_.size());
   for (auto& cell : cells) cell = harmless(cell);
-  rows_.push_back(std::move(cells));
+  rows_.push_back({.cells = std::move(cells), .detail = harmless(detail)});
+}
+
+std::vector<std::size_t> Table::widths(std::size_t width_max) const {
+  std::vector<std::size_t> widths(columns_.size(), 0);
+  for (const Row& row : rows_)
+    for (std::size_t i = 0; i < widths.size(); ++i) widths[i] = std::max(widths[i], width(row.cells[i]));
+  std::size_t total = gap * (widths.size() - 1);
+  for (const std::size_t each : widths) total += each;
+  for (; total > width_max; --total) {
+    std::size_t* widest = nullptr;
+    for (std::size_t i = 0; i < widths.size(); ++i)
+      if (columns_[i].fit == Fit::cut && widths[i] > std::max(columns_[i].least, width(columns_[i].title)) &&
+          (widest == nullptr || widths[i] > *widest))
+        widest = &widths[i];
+    if (widest == nullptr) break;
+    --*widest;
+  }
+  return widths;
 }
 
 std::string Table::text(std::size_t width_max) const {
-  std::vector<std::size_t> widths(rows_.front().size(), 0);
-  for (const auto& row : rows_)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(row[i]));
-  std::size_t before_last = 0;
-  for (std::size_t i = 0; i + 1 < widths.size(); ++i) before_last += widths[i] + 2;
-  // A column too narrow to read helps nobody: then the terminal may wrap it.
-  constexpr std::size_t readable = 16;
-  const bool cuts = width_max >= before_last + readable;
+  const auto widths = this->widths(width_max);
   std::string out;
-  for (const auto& row : rows_) {
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      out += cuts && i + 1 == row.size() ? cut(row[i], width_max - before_last) : row[i];
-      if (i + 1 < row.size()) out.append(widths[i] - width(row[i]) + 2, ' ');
+  for (const Row& row : rows_) {
+    std::size_t blanks = 0;
+    for (std::size_t i = 0; i < widths.size(); ++i) {
+      const std::string cell = cut(row.cells[i], widths[i]);
+      if (!cell.empty()) out.append(std::exchange(blanks, 0), ' ') += cell;
+      blanks += widths[i] - width(cell) + gap;
     }
     out += '\n';
+    if (!row.detail.empty()) out.append(gap, ' ').append(cut(row.detail, std::max(width_max, gap + 1) - gap)) += '\n';
   }
   return out;
 }

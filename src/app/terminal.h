@@ -26,21 +26,41 @@ std::string paint(Colour colour, std::string_view text);
 // The text without what would move a terminal's cursor or change its colours.
 std::string harmless(std::string_view text);
 
-// Columns of the terminal that the standard output is; 0 if it is none.
-std::size_t terminal_width();
+// How wide a table may be: as the terminal that the standard output is, or as COLUMNS says; 80 if neither tells.
+std::size_t table_width();
 
-// A Table lines its cells up. Cells are made harmless.
+// A column of a Table. One that may be cut is narrowed where lines would be too long, down to `least` or its title; the
+// others hold numbers, ids and fixed words.
+enum class Fit { whole, cut };
+struct Column {
+  Column(const char* the_title, Fit the_fit = Fit::whole, std::size_t the_least = 6)
+      : title(the_title), fit(the_fit), least(the_least) {}
+
+  std::string title;
+  Fit fit;
+  std::size_t least;
+};
+
+// A Table lines its cells up in lines of at most table_width(). Cells are made harmless.
 class Table {
  public:
-  explicit Table(std::vector<std::string> titles);
-  // REQUIRES: as many cells as titles.
-  void add(std::vector<std::string> cells);
-  std::string text() const { return text(0); }
-  // With the last column cut so that lines have at most `width` columns; 0: nothing is cut.
+  explicit Table(std::vector<Column> columns);
+  // REQUIRES: as many cells as columns. `detail` follows on a line of its own, cut at its end; empty: no such line.
+  void add(std::vector<std::string> cells, std::string_view detail = {});
+  std::string text() const { return text(table_width()); }
+  // The widest column that may be cut is narrowed first, none below 6 columns or its title. Where that is not enough
+  // the lines are longer than `width`.
   std::string text(std::size_t width) const;
 
  private:
-  std::vector<std::vector<std::string>> rows_;
+  struct Row {
+    std::vector<std::string> cells{};
+    std::string detail{};
+  };
+  std::vector<std::size_t> widths(std::size_t width) const;
+
+  std::vector<Column> columns_;
+  std::vector<Row> rows_;  // The first has the titles.
 };
 
 }  // namespace waybill::app

@@ -21,12 +21,21 @@ TEST(Table, LinesUpByCharacters) {
   EXPECT_EQ("A   B\n\xC3\xA9\xC3\xA9  1\nx   2?\n", table.text());
 }
 
-TEST(Table, CutsTheLastColumnToTheTerminal) {
+TEST(Table, NarrowsTheWidestColumnThatMayBeCut) {
+  Table table({"ID", {"A", Fit::cut}, {"B", Fit::cut}});
+  table.add({"1234567890", "abcdefghij", "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9"});
+  EXPECT_EQ(
+      "ID          A        B\n1234567890  abcdef\xE2\x80\xA6  "
+      "\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\xC3\xA9\n",
+      table.text(28));
+  EXPECT_EQ(table.text(26), table.text(10)) << "no column is narrower than 6";
+}
+
+TEST(Table, ADetailHasALineOfItsOwn) {
   Table table({"A", "B"});
-  table.add({"x", "12345678901234567890"});
-  table.add({"y", "\xC3\xA9\xC3\xA9"});
-  EXPECT_EQ("A  B\nx  123456789012345\xE2\x80\xA6\ny  \xC3\xA9\xC3\xA9\n", table.text(19));
-  EXPECT_EQ(table.text(), table.text(10)) << "too narrow for anything";
+  table.add({"x", ""}, "what is\tto be said of it");
+  table.add({"y", "z"});
+  EXPECT_EQ("A  B\nx\n  what is?to be s\xE2\x80\xA6\ny  z\n", table.text(18));
 }
 
 }  // namespace

@@ -43,15 +43,21 @@ Page read_page(Inspector& inspector, const UndeliveredFilter& filter) {
   return page;
 }
 
+// What it is about, and what went wrong.
+std::string detail_of(const UndeliveredView& view) {
+  const std::string key = ordering_key(view.event);
+  return fmt::format("{}{}{}{}{}{}", view.event.topic, key.empty() ? "" : " of ", key,
+                     view.edit.empty() ? "" : " (edited)", view.row.error.empty() ? "" : ": ", view.row.error);
+}
+
 std::string as_text(const Page& page) {
   const Time now = system_clock().now();
-  Table table({"ID", "DESTINATION", "STANDING", "TOPIC", "KEY", "ATTEMPTS", "SINCE", "ERROR"});
+  Table table({"ID", {"DESTINATION", Fit::cut}, "STANDING", "ATTEMPTS", "SINCE"});
   for (const auto& view : page.views)
-    table.add({view.event.id.to_string(), view.destination,
-               fmt::format("{}{}", to_string(view.row.standing), view.edit.empty() ? "" : " (edited)"),
-               std::string(view.event.topic), ordering_key(view.event), fmt::format("{}", view.row.attempts),
-               age_text(now - view.since), view.row.error});
-  return table.text(terminal_width());
+    table.add({view.event.id.to_string(), view.destination, std::string(to_string(view.row.standing)),
+               fmt::format("{}", view.row.attempts), age_text(now - view.since)},
+              detail_of(view));
+  return table.text();
 }
 
 std::string item_json(const UndeliveredView& view, bool with_payload) {

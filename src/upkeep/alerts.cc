@@ -6,6 +6,7 @@
 
 #include "base/time_text.h"
 #include "model/count_text.h"
+#include "model/routing.h"
 
 namespace waybill {
 namespace {
@@ -35,6 +36,51 @@ std::string events(const Count& count) {
   return things(count, "event");
 }
 
+// Everything that only a relay can move on, by state: "2 events pending, 1 retrying"; empty if there is nothing.
+std::string waiting_text(const DestinationStatus& destination) {
+  std::string text;
+  const auto add = [&](const Count& count, std::string_view state) {
+    if (count.value == 0) return;
+    text +=
+        text.empty() ? fmt::format("{} {}", events(count), state) : fmt::format(", {} {}", count_text(count), state);
+  };
+  add(destination.pending, "pending");
+  for (const auto& [standing, count] : destination.undelivered)
+    if (waits(standing)) add(count, to_string(standing));
+  return text;
+}
+
+// At most so many bytes of it, by whole characters.
+std::string shortened(std::string text, std::size_t bytes_max) {
+  if (text.size() <= bytes_max) return text;
+  while (bytes_max > 0 && (static_cast<unsigned char>(text[bytes_max]) & 0xC0U) == 0x80U) --bytes_max;
+  return text.substr(0, bytes_max) + "…";
+}
+
+// Which rules live relays serve the destination by, if not all by the same: an event is sent or skipped by those of the
+// relay that happens to come to it.
+std::string disagreement(const StoreStatus& status, const std::string& destination) {
+  constexpr std::size_t rules_bytes_max = 200;
+  std::vector<std::pair<Match, std::string>> found;  // rules, and who has them
+  for (const RelayStatus& relay : status.relays) {
+    const auto& names = relay.destinations;
+    if (!relay.alive || std::find(names.begin(), names.end(), destination) == names.end()) continue;
+    const auto rules = relay.rules.find(destination);
+    const Match match = rules == relay.rules.end() ? Match{} : canonical(rules->second);
+    const auto same = std::find_if(found.begin(), found.end(), [&](const auto& each) { return each.first == match; });
+    if (same == found.end()) {
+      found.emplace_back(match, "relay " + relay.name);
+    } else {
+      same->second += ", " + relay.name;
+    }
+  }
+  if (found.size() < 2) return {};
+  std::string text = "live relays disagree about which events it gets: ";
+  for (const auto& [match, relays] : found)
+    text += fmt::format("{} by {}; ", relays, shortened(rules_text(match), rules_bytes_max));
+  return text + "reload those with the old configuration, then rewind if events were skipped that should not have been";
+}
+
 Alert alert_of(const RelayStatus& relay, const Trouble& trouble) {
   if (trouble.destination.empty()) return {"upkeep", "", fmt::format("relay {}: {}", relay.name, trouble.text)};
   return {"away", trouble.destination, fmt::format("relay {} waits for it: {}", relay.name, trouble.text)};
@@ -49,13 +95,14 @@ class Examination {
 
   void workers() {
     const bool alive = served(status_, destination_.name);
-    if (destination_.pending.value > 0 && !alive)
-      add("no-relay", fmt::format("{} pending, and no relay is alive", events(destination_.pending)));
+    const std::string waiting = waiting_text(destination_);
+    if (!waiting.empty() && !alive) add("no-relay", fmt::format("{}, and no relay is alive", waiting));
     if (alive && destination_.shards_owned < destination_.shards)
       add("unowned", fmt::format("{} of {} shards have no relay", destination_.shards - destination_.shards_owned,
                                  destination_.shards));
-    if (limits_.paused && destination_.paused && destination_.pending.value > 0)
-      add("paused", fmt::format("it is paused, with {} pending", events(destination_.pending)));
+    if (const std::string text = disagreement(status_, destination_.name); !text.empty()) add("rules", text);
+    if (limits_.paused && destination_.paused && !waiting.empty())
+      add("paused", fmt::format("it is paused, with {}", waiting));
   }
 
   void progress() {
@@ -80,6 +127,8 @@ class Examination {
     over("blocked", destination_.blocked_keys, limits_.blocked_keys_max, "blocked key", "; see 'waybill blocked'");
     over("held", standing(destination_, Standing::held), limits_.held_max, "event",
          " waiting for a person; see 'waybill dead list'");
+    over("expired", standing(destination_, Standing::expired), limits_.expired_max, "event",
+         " expired before delivery; see 'waybill events list --standing expired'");
     over("dead", standing(destination_, Standing::dead), limits_.dead_max, "dead letter", "; see 'waybill dead list'");
   }
 

@@ -20,14 +20,15 @@ struct AlertLimits {
   std::optional<std::int64_t> blocked_keys_max{10};
   std::optional<std::int64_t> dead_max{0};
   std::optional<std::int64_t> held_max{0};
-  bool paused = true;  // Is a paused destination with pending events an alert?
+  std::optional<std::int64_t> expired_max{0};
+  bool paused = true;  // Is a paused destination with events that wait for it an alert?
   // What is pending for longer holds the log back; none: events are kept for ever.
   std::optional<std::chrono::milliseconds> retention{std::chrono::hours(24) * 7};
 };
 
 // The names there are, in the order in which alerts() reports them; stable, for scripts and metrics.
-inline constexpr std::string_view alert_names[] = {"no-relay", "unowned",   "paused",   "backlog", "late",
-                                                   "lag",      "retrying",  "attempts", "blocked", "held",
+inline constexpr std::string_view alert_names[] = {"no-relay", "unowned",   "rules",    "paused",  "backlog", "late",
+                                                   "lag",      "retrying",  "attempts", "blocked", "held",    "expired",
                                                    "dead",     "held-back", "away",     "upkeep"};
 
 struct Alert {

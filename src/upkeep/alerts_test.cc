@@ -94,7 +94,6 @@ TEST_F(AlertsTest, WhatWaitsForAPersonAndWhatFailsOften) {
   undelivered(Standing::retrying, 10);
   undelivered(Standing::blocked, 100'000);
   undelivered(Standing::scheduled, 100'000);
-  undelivered(Standing::expired, 100'000);
   undelivered(Standing::dismissed, 100'000);
   status_.destinations[0].blocked_keys = {10, true};
   status_.destinations[0].attempts_most = 10;
@@ -158,6 +157,32 @@ TEST_F(AlertsTest, NobodyWorksOnWhatIsPending) {
   EXPECT_EQ("", found());
 }
 
+TEST_F(AlertsTest, NobodyWorksOnWhatIsUndelivered) {
+  status_.relays[0].alive = false;
+  undelivered(Standing::dead, 0);
+  undelivered(Standing::dismissed, 5);
+  EXPECT_EQ("", found());
+  undelivered(Standing::retrying, 1);
+  EXPECT_EQ("no-relay mail: 1 event retrying, and no relay is alive; ", found());
+  undelivered(Standing::blocked, 2);
+  undelivered(Standing::scheduled, 3);
+  pending(4, 1s);
+  EXPECT_EQ("no-relay mail: 4 events pending, 1 retrying, 2 blocked, 3 scheduled, and no relay is alive; ", found());
+}
+
+TEST_F(AlertsTest, APauseHoldsBackWhatIsUndeliveredToo) {
+  status_.destinations[0].paused = true;
+  undelivered(Standing::blocked, 1);
+  EXPECT_EQ("paused mail: it is paused, with 1 event blocked; ", found());
+}
+
+TEST_F(AlertsTest, ExpiredByTheLimit) {
+  undelivered(Standing::expired, 2);
+  EXPECT_EQ("expired mail: 2 events expired before delivery; see 'waybill events list --standing expired'; ", found());
+  limits_.expired_max.reset();
+  EXPECT_EQ("", found());
+}
+
 TEST_F(AlertsTest, ADestinationThatNeverBegan) {
   configured_ = {"mail", "log"};
   EXPECT_EQ("", found());
@@ -168,6 +193,22 @@ TEST_F(AlertsTest, ADestinationThatNeverBegan) {
 TEST_F(AlertsTest, ShardsWithoutAnOwner) {
   status_.destinations[0].shards_owned = 12;
   EXPECT_EQ("unowned mail: 4 of 16 shards have no relay; ", found());
+}
+
+TEST_F(AlertsTest, RelaysThatDisagreeAboutTheRules) {
+  status_.relays[0].name = "r1";
+  status_.relays.push_back(status_.relays[0]);
+  status_.relays[1].name = "r2";
+  status_.relays[0].rules["mail"] = {.topic = {"b", "a"}};
+  status_.relays[1].rules["mail"] = {.topic = {"a", "b", "a"}};
+  EXPECT_EQ("", found()) << "the same, written differently";
+  status_.relays[1].rules.clear();
+  EXPECT_EQ(
+      "rules mail: live relays disagree about which events it gets: relay r1 by topic 'a', 'b'; relay r2 by every "
+      "event; reload those with the old configuration, then rewind if events were skipped that should not have been; ",
+      found());
+  status_.relays[1].alive = false;
+  EXPECT_EQ("", found());
 }
 
 TEST_F(AlertsTest, ADestinationThatIsAway) {

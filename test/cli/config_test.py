@@ -90,9 +90,10 @@ class ConfigCheckTest(CliTest):
     def test_limits_of_alerts(self):
         self.write("waybill.toml", GOOD + '[alerts]\npending_max = "unlimited"\nage_max = "5m"\ndead_max = 3\npaused = false\n')
         settings = {s["key"]: s["value"] for s in self.succeed("config", "show", "--json").json["settings"]}
-        self.assertEqual(("unlimited", "5m", "5s", 10, 10, 10, 0, 3, False),
+        self.assertEqual(("unlimited", "5m", "5s", 10, 10, 10, 0, 0, 3, False),
                          tuple(settings[f"alerts.{key}"] for key in ["pending_max", "age_max", "lag_max", "retrying_max",
-                                                                     "attempts_max", "blocked_keys_max", "held_max", "dead_max", "paused"]))
+                                                                     "attempts_max", "blocked_keys_max", "held_max", "expired_max",
+                                                                     "dead_max", "paused"]))
         found = self.problems(GOOD + '[alerts]\npending_max = -1\nage_max = 5\ndeadmax = 1\npaused = "no"\n')
         for expected in ["alerts.pending_max: must be a whole number", "alerts.age_max: must be a duration",
                          "alerts.deadmax: unknown key; did you mean 'dead_max'?", "alerts.paused: must be"]:

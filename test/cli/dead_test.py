@@ -45,8 +45,8 @@ class ListTest(DeadCase):
                          tuple(items[1][key] for key in ["destination", "standing", "attempts", "redrives", "edited",
                                                          "error", "due"]))
         text = self.succeed("dead", "list").out
-        self.assertRegex(text, r"^ID +DESTINATION +STANDING +TOPIC +KEY +ATTEMPTS +SINCE +ERROR\n")
-        self.assertIn("no such exchange 'clinic'", text)
+        self.assertRegex(text, r"^ID +DESTINATION +STANDING +ATTEMPTS +SINCE\n")
+        self.assertIn("\n  dead.a: no such exchange 'clinic'\n", text)
 
     def test_filters(self):
         [a] = self.let_fail("dead.a", tenant="t", aggregate_type="order", aggregate_id="o-1", type="A")
@@ -91,12 +91,12 @@ class ListTest(DeadCase):
             self.assertRegex(self.succeed("dead", *args, "--payload").out, r'"n": ?0')
 
     def test_errors_are_cut_to_the_terminal(self):
-        self.let_fail("dead.a")
+        self.let_fail("dead." + 70 * "a")
         _, wide = self.on_a_terminal("dead", "list", columns=200)
         self.assertIn("no such exchange 'clinic'\r\n", wide)
-        columns = len(wide.splitlines()[1]) - 5
+        columns = len(wide.splitlines()[2]) - 5
         _, narrow = self.on_a_terminal("dead", "list", columns=columns)
-        self.assertRegex(narrow, r"no such exchange 'cl?…\r\n")
+        self.assertIn("no such exchange 'c…\r\n", narrow)
         self.assertLessEqual(max(len(line) for line in narrow.splitlines()), columns)
 
     def test_wrong_input(self):
@@ -349,7 +349,7 @@ class EditTest(DeadCase):
         said = self.succeed("dead", "edit", event, "--payload", '{"mended": 1.0}', "--headers", '{"b":"2"}').err
         self.assertIn(f"next: waybill dead redrive {event} --destination events", said)
         self.assertTrue(self.listed()[0]["edited"])
-        self.assertIn("dead (edited)", self.succeed("dead", "list").out)
+        self.assertIn("dead.a (edited): no such", self.succeed("dead", "list").out)
         shown = self.succeed("dead", "show", event, "--payload").out
         self.assertRegex(shown, r", edited\n.*\n +headers instead: {\"b\":\"2\"}\n")
         self.assertTrue(shown.endswith('\npayload as it was written:\n{"n": 0}\n\n'
@@ -441,7 +441,7 @@ class BlockedTest(DeadCase):
                          (key["destination"], key["tenant"], key["key"], key["events"]["value"], key["first"],
                           key["standing"], key["error"]))
         text = self.succeed("blocked", "--destination", "events").out
-        self.assertRegex(text, r"events +t +k +3 +" + first + r" +retrying +\S+ +in \S+ +not now\n")
+        self.assertRegex(text, r"events +t +k +3 +retrying +\S+ +in \S+\n  first " + first + r": not now\n")
         self.assertIn("did you mean 'events'?", self.refused("blocked", "--destination", "evnts"))
 
     def test_status_shows_it_all(self):
@@ -453,10 +453,41 @@ class BlockedTest(DeadCase):
         self.assertEqual({"retrying": 1, "blocked": 1, "scheduled": 0, "held": 1, "expired": 0, "dead": 1, "dismissed": 0},
                          {standing: count["value"] for standing, count in at["undelivered"].items()})
         self.assertEqual((1, False), (at["blocked_keys"]["value"], at["paused"]))
-        self.assertEqual(["held", "dead"], [alert["alert"] for alert in result.json["alerts"]])
-        self.assertRegex(self.succeed("status").out, r"events +0 +- +1 +1 \(1 key\) +0 +1 +1 +no ")
-        self.succeed("dead", "dismiss", "--all", "--yes")
-        self.succeed("status", "--check", "--set", "alerts.held_max=1")
+        self.assertEqual(["no-relay", "held", "dead"], [alert["alert"] for alert in result.json["alerts"]])
+        text = self.succeed("status").out
+        self.assertRegex(text, r"DESTINATION +PENDING .*\nevents +0 +- ")
+        self.assertRegex(text, r"UNDELIVERED AT +RETRYING +BLOCKED +SCHEDULED +HELD +EXPIRED +DEAD\n"
+                               r"events +1 +1 \(1 key\) +0 +1 +0 +1\n")
+
+    def test_a_dead_relay_does_not_pass_the_check(self):
+        self.let_fail("retry.a", "retry.b", key="k")
+        result = self.run_cli("status", "--check")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("alert events: 1 event retrying, 1 blocked, and no relay is alive", result.out)
+        result = self.run_cli("doctor")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("problem  alert no-relay: events: 1 event retrying, 1 blocked, and no relay is alive", result.out)
+
+
+class WidthTest(DeadCase):
+    def test_tables_fit_80_columns(self):
+        long = "a-destination-" + 49 * "x"
+        self.embedded(f'[destinations.{long}]\ntype = "file"\npath = "out.jsonl"\n')
+        ids = self.let_fail(*["dead." + 100 * "é", "retry." + 200 * "t", "ok"], destination=long, key=300 * "k",
+                            tenant=200 * "o")
+        self.succeed("dead", "edit", ids[0], "--destination", long, "--headers", json.dumps({"h": 200 * "v"}))
+        self.succeed("pause", long, "--by", 100 * "b")
+        for command in [["status"], ["status", "--all"], ["events", "list"], ["dead", "list"], ["blocked"],
+                        ["events", "list", "--standing", "retrying"], ["destinations", "list"], ["operations"]]:
+            with self.subTest(command):
+                lines = [line for line in self.succeed(*command).out.splitlines() if not line.startswith("alert ")]
+                self.assertLessEqual(2, len(lines))
+                self.assertEqual([], [line for line in lines if len(line) > 80])
+                self.assertEqual([], [line for line in lines if line != line.rstrip()])
+                wide = self.succeed(*command, env={"COLUMNS": "700"}).out
+                self.assertIn(long if command[0] != "events" or len(command) > 2 else 200 * "o", wide)
+        for event in ids:
+            self.assertIn(event, self.succeed("events", "list").out)
 
 
 class SignalTest(DeadCase):

@@ -207,6 +207,31 @@ class OperatorTest(PostgresTest):
         self.assertEqual("full", trouble["destination"])
         self.assertIn("waits for it: " + trouble["text"], self.succeed("status").out)
 
+    def run_with_match(self, topic):
+        """A relay with these rules, until the test ends; returns when it has said so."""
+        self.configure(more=f'listen = "off"\nname = "{topic}"\n{LOG}match = {{ topic = "{topic}" }}\n')
+        process = subprocess.Popen([BINARY, "run"], cwd=self.folder, env=self.environment(), stderr=subprocess.DEVNULL)
+        self.addCleanup(process.wait)
+        self.addCleanup(process.kill)
+        deadline = time.monotonic() + 60
+        while topic not in [relay["name"] for relay in self.succeed("status", "--json").json["relays"]]:
+            self.assertLess(time.monotonic(), deadline)
+
+    def test_relays_that_disagree_about_the_rules(self):
+        self.run_with_match("old.*")
+        self.run_with_match("new.*")
+        result = self.run_cli("status", "--check", "--json")
+        [alert] = [alert for alert in result.json["alerts"] if alert["alert"] == "rules"]
+        self.assertEqual((4, "log"), (result.code, alert["destination"]))
+        self.assertIn("relay new.* by topic 'new.*'; relay old.* by topic 'old.*'", alert["text"])
+        self.assertEqual({"new.*": {"log": {"topic": ["new.*"]}}, "old.*": {"log": {"topic": ["old.*"]}}},
+                         {relay["name"]: relay["rules"] for relay in result.json["relays"]})
+        doctor = self.run_cli("doctor")
+        self.assertEqual(4, doctor.code, doctor)
+        self.assertIn("problem  alert rules: log: live relays disagree", doctor.out)
+        self.assertIn("warning  log: rules: relay old.* sends it topic 'old.*'; this configuration says topic 'new.*'\n",
+                      doctor.out)
+
     def test_blocked_keys_and_status(self):
         first, *_ = self.let_fail("retry.a", "retry.b", key="k")
         [key] = self.succeed("blocked", "--json").json["keys"]

@@ -235,10 +235,23 @@ class StatusTest(CliTest):
         self.embedded()
         self.succeed("run", "--once")
         status = self.succeed("status", "--json").json
-        self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "projections",
-                          "alerts"}, set(status))
+        self.assertEqual({"store", "where", "schema_version", "now", "events", "destinations", "relays", "relays_not_shown",
+                          "projections", "alerts"}, set(status))
         self.assertEqual({"name", "paused", "undelivered", "blocked_keys", "attempts_most", "pending", "oldest_pending", "oldest_pending_age_seconds", "last_settled",
                           "settled_last_minute", "shards", "shards_owned"}, set(status["destinations"][0]))
+
+    def test_relays_that_died_long_ago_are_only_counted(self):
+        self.embedded()
+        self.succeed("run", "--once")
+        with sqlite3.connect(self.folder / "test.db-waybill") as state:
+            state.execute("INSERT INTO relay (one, id, name, last_seen, lease_ms, destinations) "
+                          "VALUES (1, 'x', 'gone', '2020-01-01T00:00:00.000000Z', 5000, '[\"log\"]')")
+        self.assertIn("no relay is at work\n1 relay not seen for 10m; --all shows it\n", self.succeed("status").out)
+        status = self.succeed("status", "--json").json
+        self.assertEqual(([], 1), (status["relays"], status["relays_not_shown"]))
+        self.assertRegex(self.succeed("status", "--all").out, r"\ngone +no +\d+d +0 +log\n")
+        status = self.succeed("status", "--all", "--json").json
+        self.assertEqual((["gone"], 0), ([relay["name"] for relay in status["relays"]], status["relays_not_shown"]))
 
     def test_limits_come_from_the_configuration_unless_a_flag_says_otherwise(self):
         self.embedded()
@@ -325,6 +338,31 @@ class EventsTest(CliTest):
         self.assertIn("--since 'x' is no time", self.refused("events", "list", "--since", "x"))
         self.assertIn("must read TYPE/ID", self.refused("events", "list", "--aggregate", "x"))
 
+    def test_what_the_rules_skip(self):
+        self.embedded('[destinations.log]\ntype = "file"\npath = "out.jsonl"\nmatch = { topic = "t.0" }\n'
+                      '[destinations.all]\ntype = "file"\npath = "all.jsonl"\n'
+                      '[destinations.late]\ntype = "file"\npath = "late.jsonl"\nstart = "now"\n')
+        self.assertRegex(self.succeed("events", "list").out, rf"\d+s +{self.ids[4]} +t.0 +default +order/o-4 +pending\n")
+        self.succeed("run", "--once")
+        self.assertEqual([self.ids[0], self.ids[2], self.ids[4]],
+                         [json.loads(line)["id"] for line in (self.folder / "out.jsonl").read_text().splitlines()])
+        events = self.succeed("events", "list", "--json").json["events"]
+        self.assertEqual([{"all": "published", "late": "skipped", "log": log}
+                          for log in ["published", "skipped", "published", "skipped", "published"]],
+                         [event["states"] for event in events])
+        self.assertRegex(self.succeed("events", "list").out, self.ids[1] + r" .* 1 published…\n")
+        self.assertRegex(self.succeed("events", "list", env={"COLUMNS": "99"}).out,
+                         self.ids[1] + r" .* 1 published, 2 skipped\n")
+        shown = self.succeed("events", "show", self.ids[1]).out
+        self.assertRegex(shown, r"skipped at log\n +topic 't.1' is none of 't.0' \(rules since 20\S+\)\n")
+        self.assertRegex(shown, r"skipped at late\n +the destination began after it \(start = \"now\"\)\n")
+        story = self.succeed("events", "show", self.ids[1], "--json").json
+        skipped = {at["destination"]: at["skipped"] for at in story["destinations"]}
+        self.assertIsNone(skipped["all"])
+        self.assertEqual(({"topic": ["t.0"]}, "topic 't.1' is none of 't.0'"),
+                         (skipped["log"]["match"], skipped["log"]["why"].split(" (")[0]))
+        self.assertEqual((None, None), (skipped["late"]["match"], skipped["late"]["since"]))
+
     def test_security9_what_would_move_a_terminal_is_shown_harmlessly(self):
         with sqlite3.connect(self.folder / "test.db") as database:
             database.execute("INSERT INTO waybill_event (topic, payload) VALUES (?, '1')", ("a\x1b[31mb",))
@@ -332,6 +370,13 @@ class EventsTest(CliTest):
 
 
 class DoctorTest(CliTest):
+    def test_alerts_are_problems(self):
+        self.embedded()
+        self.succeed("enqueue", "--topic", "a", "--payload", "1")
+        result = self.run_cli("doctor")
+        self.assertEqual(4, result.code, result)
+        self.assertIn("problem  alert no-relay: log: no relay has ever served it, and there are events\n", result.out)
+
     def test_a_healthy_store(self):
         self.embedded()
         report = self.succeed("doctor", "--json").json
