@@ -76,5 +76,5 @@ REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {sche
   {schema}.sweep_idempotency, {schema}.note_timeline FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, {schema}.idempotency_begin,
   {schema}.idempotency_end FROM PUBLIC;
-REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.begin_history, {schema}.lock_for_anchor, {schema}.renumber_streams
-  FROM PUBLIC;
+REVOKE ALL ON FUNCTION {schema}.anchor, {schema}.begin_history, {schema}.lock_for_anchor, {schema}.raise_sequences,
+  {schema}.renumber_collisions, {schema}.renumber_streams FROM PUBLIC;

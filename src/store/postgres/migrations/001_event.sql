@@ -180,7 +180,11 @@ BEGIN
   RETURN NEW;
 END $$;
 
-CREATE TRIGGER admit BEFORE INSERT ON {schema}.event FOR EACH ROW EXECUTE FUNCTION {schema}.admit();
+-- Enqueued events come without a shard: applications cannot write that column. A row that has one was admitted before and
+-- is being restored by the owner of the tables (pg_dump --data-only): it is stored as it is, whether or not its dedup key
+-- has been restored already.
+CREATE TRIGGER admit BEFORE INSERT ON {schema}.event FOR EACH ROW WHEN (NEW.shard IS NULL)
+  EXECUTE FUNCTION {schema}.admit();
 
 -- The id of the event that used a dedup key first, for one who has just been refused it.
 CREATE FUNCTION {schema}.first_id(tenant text, dedup_key text) RETURNS uuid LANGUAGE sql STABLE

@@ -462,6 +462,55 @@ BEGIN
   END LOOP;
 END $$;
 
+-- Raises every sequence of the schema above the numbers that are stored: logical replication copies rows, not sequences.
+-- The catalog says which column a sequence is for. Other tables and cursors keep numbers of events that the log has let go
+-- of; those must not come again either.
+CREATE FUNCTION {schema}.raise_sequences() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  owned record;
+  highest bigint;
+BEGIN
+  FOR owned IN
+    SELECT s.oid::regclass AS sequence, d.refobjid::regclass AS of, a.attname AS name
+    FROM pg_class s
+    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.deptype IN ('a', 'i')
+                    AND d.refclassid = 'pg_class'::regclass
+    JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+    WHERE s.relkind = 'S' AND s.relnamespace = '{schema}'::regnamespace
+  LOOP
+    EXECUTE format('SELECT max(t.%I) FROM %s t', owned.name, owned.of) INTO highest;
+    IF owned.of = '{schema}.event'::regclass THEN
+      highest := greatest(highest, (SELECT max(k.seq) FROM {schema}.kept k), (SELECT max(u.seq) FROM {schema}.undelivered u),
+                          (SELECT max(a.seq) FROM {schema}.attempt a), (SELECT max(c.seq) FROM {schema}.cleaned c),
+                          (SELECT max(greatest(c.upto, c.floor, c.ceiling)) FROM {schema}.cursor c));
+    END IF;
+    EXECUTE format('SELECT setval(%1$L, $1) FROM %1$s s WHERE $1 >= s.last_value + s.is_called::integer', owned.sequence)
+    USING highest;
+  END LOOP;
+END $$;
+
+-- Events that were written here before the sequence was raised may have numbers that copied ones have. They were written
+-- later, so they get numbers above those, in their own order.
+CREATE FUNCTION {schema}.renumber_collisions(boundary xid8) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  present xid8 := pg_snapshot_xmax(pg_current_snapshot());
+  copied bigint := (SELECT max(e.seq) FROM {schema}.event e
+                    WHERE NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present));
+  place record;
+BEGIN
+  IF NOT EXISTS (SELECT FROM {schema}.event e
+                 WHERE e.seq <= copied AND {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)) THEN
+    RETURN;
+  END IF;
+  FOR place IN
+    SELECT e.tableoid, e.ctid FROM {schema}.event e
+    WHERE {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present) ORDER BY e.seq
+  LOOP
+    UPDATE {schema}.event e SET seq = DEFAULT WHERE e.ctid = place.ctid AND e.tableoid = place.tableoid;
+  END LOOP;
+END $$;
+
 -- After a restore, a copy, an upgrade, a promotion: makes this the log's own place, so that relays trust it; destinations
 -- are paused, so that a copy sends nothing by itself. For whoever owns the tables.
 --
@@ -550,11 +599,8 @@ BEGIN
     DELETE FROM {schema}.history;  -- No place of old means anything any more.
     PERFORM {schema}.renumber_streams(boundary);
   END IF;
-  PERFORM setval('{schema}.event_seq_seq', m.seq)
-  FROM (SELECT max(e.seq) AS seq FROM {schema}.event e) m, {schema}.event_seq_seq s WHERE m.seq > s.last_value;
-  PERFORM setval('{schema}.stream_event_position_seq', m.position)
-  FROM (SELECT max(e.position) AS position FROM {schema}.stream_event e) m, {schema}.stream_event_position_seq s
-  WHERE m.position > s.last_value;
+  PERFORM {schema}.raise_sequences();
+  PERFORM {schema}.renumber_collisions(boundary);
 
   -- Relays that are still at it find their leases gone.
   UPDATE {schema}.lease l SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL;
