@@ -59,15 +59,16 @@ struct Event {
   std::string schema_id{};
   std::optional<std::int32_t> schema_version{};
   std::optional<Time> occurred_at{};           // None: when it was written.
-  std::optional<Time> not_before{};            // Not delivered earlier; it leaves its key's order until then.
+  std::optional<Time> not_before{};            // Not delivered earlier; it leaves its key's order until then. At most
+                                               // 366 days ahead, by the store's clock.
   std::optional<Time> expires_at{};            // Not delivered later.
-  std::optional<std::int32_t> attempts_max{};  // None: as the destination says.
+  std::optional<std::int32_t> attempts_max{};  // 1 to 1000. None: as the destination says.
   std::string dedup_key{};                     // A second event of the tenant with the same key is not written.
   std::string tenant = "default";              // To name none: then it is that of the transaction, if it has one.
   std::optional<EventId> id{};                 // None: made by us.
 };
 
-// What an event may measure, in bytes of UTF-8. The tables hold the same limits as constraints.
+// What an event may measure, in bytes of UTF-8, and ask for. The tables hold the same limits as constraints.
 namespace limits {
 inline constexpr std::size_t name_bytes_max = 255;  // topic, type, aggregate type, tenant, routing key, …
 inline constexpr std::size_t key_bytes_max = 512;   // aggregate id, key, dedup key
@@ -75,6 +76,8 @@ inline constexpr std::size_t headers_bytes_max = std::size_t{16} * 1024;  // as 
 inline constexpr std::size_t metadata_bytes_max = std::size_t{64} * 1024;
 inline constexpr std::size_t payload_bytes_max = std::size_t{768} * 1024;  // fits every broker's default
 inline constexpr std::size_t error_bytes_max = 2'000;                      // of what is kept about a failed attempt
+inline constexpr std::int32_t attempts_max = 1'000;                        // that an event may ask for
+inline constexpr std::chrono::hours schedule_max{24 * 366};                // of not_before after it was written
 }  // namespace limits
 
 // An event as it rests in the log and as a sink gets it. The views point into memory that outlives the

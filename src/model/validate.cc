@@ -74,11 +74,19 @@ void validate(const Event& event) {
   check_line(event, "dedup_key", event.dedup_key, limits::key_bytes_max);
   check_text(event, "metadata", event.metadata, limits::metadata_bytes_max);
   if (!event.metadata.empty() && !is_json_object(event.metadata)) refuse(event, "metadata", "is not a JSON object");
-  if (event.attempts_max && *event.attempts_max < 1) refuse(event, "attempts_max", "is less than 1");
+  if (event.attempts_max && (*event.attempts_max < 1 || *event.attempts_max > limits::attempts_max))
+    refuse(event, "attempts_max", fmt::format("must be between 1 and {}", limits::attempts_max));
   if (event.expires_at && event.not_before && *event.expires_at <= *event.not_before)
     refuse(event, "expires_at", "is not after not_before");
   check_headers(event);
   check_payload(event);
+}
+
+void validate_schedule(const Event& event, Time now) {
+  if (event.not_before && *event.not_before > now + limits::schedule_max)
+    refuse(event, "not_before",
+           fmt::format("must be at most {} days ahead",
+                       std::chrono::floor<std::chrono::days>(limits::schedule_max).count()));
 }
 
 std::string headers_json(const std::vector<Header>& headers) {

@@ -82,7 +82,11 @@ TEST(Validate, NamesTheFieldAndTheWayOut) {
 
   event = good();
   event.attempts_max = 0;
-  EXPECT_THAT(refusal(event), HasSubstr("attempts_max is less than 1"));
+  EXPECT_THAT(refusal(event), HasSubstr("attempts_max must be between 1 and 1000"));
+  event.attempts_max = 1'001;
+  EXPECT_THAT(refusal(event), HasSubstr("attempts_max must be between 1 and 1000"));
+  event.attempts_max = 1'000;
+  EXPECT_EQ("accepted", refusal(event));
 }
 
 TEST(Validate, Security32_NeverPrintsThePayload) {

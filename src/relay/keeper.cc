@@ -14,6 +14,9 @@ using namespace std::chrono_literals;
 constexpr auto poll_first = 1ms;
 // The log has been still for this long: ask to be told instead of asking again.
 constexpr auto poll_before_sleep = 8ms;
+// Heartbeats for which we are told that leases are free come no faster: everybody who can connect to the database can
+// say so.
+constexpr auto told_beat_interval = 50ms;
 
 }  // namespace
 
@@ -67,6 +70,7 @@ std::size_t Keeper::beat(Steady now) {
   const auto lease = context_.identity.lease;
   const Steady sent = context_.clock.since_boot();
   const bool lapsed = sent >= trust_.until();
+  last_beat_ = now;
   report_troubles();
   const Pulse pulse = membership_->beat(names_);
   next_beat_ = now + std::min<Steady::duration>({lease / 5, 1s, pulse.next_expiry + 10ms});
@@ -249,7 +253,8 @@ void Keeper::wait(Steady deadline) {
 
 void Keeper::hear(Membership::Told told) {
   const Steady now = context_.clock.steady();
-  if (told == Membership::Told::leases) next_beat_ = now;
+  if (told == Membership::Told::leases)
+    next_beat_ = std::min(next_beat_, std::max<Steady>(now, last_beat_ + told_beat_interval));
   if (told != Membership::Told::news) return;
   read_at_last_news_ = events_read();
   rise();

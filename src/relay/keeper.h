@@ -69,6 +69,7 @@ class Keeper {
   std::unique_ptr<Membership> membership_;
   std::vector<Trouble> reported_;  // through this membership
   Outage outage_;
+  Steady last_beat_{};
   Steady next_beat_{};
   Steady next_poll_{};
   std::chrono::milliseconds poll_interval_{1};

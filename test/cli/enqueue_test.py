@@ -86,7 +86,7 @@ class EnqueueFlagsTest(EnqueueCase):
             (["--payload", "1", "--key", b"\xff"], "key is not UTF-8"),
             (["--payload", b'"\xff"'], "payload is not JSON"),
             (["--payload", "1", "--key", "k" * 513], "key has 513 bytes; at most 512"),
-            (["--payload", "1", "--attempts-max", "0"], "attempts_max is less than 1"),
+            (["--payload", "1", "--attempts-max", "0"], "attempts_max must be between 1 and 1000"),
             (["--payload", "1", "--schema-version", "99999999999"], "--schema-version"),
         ]:
             with self.subTest(args):

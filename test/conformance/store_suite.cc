@@ -69,14 +69,31 @@ TEST_P(StoreSuite, AnEventComesBackByteForByte) {
 
 TEST_P(StoreSuite, TimesOfSchedulingComeBack) {
   Event event = this->event("a");
-  event.not_before = Time(1'800'000'000s);
-  event.expires_at = Time(1'900'000'000s);
+  event.not_before = std::chrono::floor<std::chrono::seconds>(system_clock().now()) + 24h * 365;
+  event.expires_at = Time(4'000'000'000s);
   enqueue({event});
   Worker reader = worker();
   const auto chunks = read_all(reader);
   ASSERT_EQ(1U, chunks.size());
   EXPECT_EQ(event.not_before, chunks[0].events[0].not_before);
   EXPECT_EQ(event.expires_at, chunks[0].events[0].expires_at);
+}
+
+TEST_P(StoreSuite, AnEventAsksForNoMoreThanItMay) {
+  Event persistent = event("a");
+  persistent.attempts_max = limits::attempts_max + 1;
+  Event distant = event("b");
+  distant.not_before = system_clock().now() + limits::schedule_max + 24h;
+  for (const Event& refused : {persistent, distant}) {
+    try {
+      enqueue({refused});
+      FAIL();
+    } catch (const Error& error) {
+      EXPECT_EQ(Remedy::fix_input, error.remedy()) << error.what();
+    }
+  }
+  distant.not_before = system_clock().now() + limits::schedule_max - 1min;
+  enqueue({distant});
 }
 
 TEST_P(StoreSuite, EventsOfAKeyComeInOrderInChunksOfAnySize) {

@@ -311,7 +311,13 @@ TEST_F(LimitsTest, SoHasTheRest) {
       EXPECT_EQ(refusal, said(column, std::string(other) + "::json"));
   }
   EXPECT_EQ("", said("attempts_max", "1"));
-  EXPECT_EQ("23514: ERROR:  attempts_max must be at least 1", said("attempts_max", "0"));
+  EXPECT_EQ("", said("attempts_max", "1000"));
+  for (const char* wrong : {"0", "1001", "2147483647"})
+    EXPECT_EQ("23514: ERROR:  attempts_max must be between 1 and 1000", said("attempts_max", wrong)) << wrong;
+  EXPECT_EQ("", said("not_before", "clock_timestamp() + interval '366 days'"));
+  EXPECT_EQ("", said("not_before", "'-infinity'::timestamptz"));
+  for (const char* wrong : {"clock_timestamp() + interval '367 days'", "'infinity'::timestamptz"})
+    EXPECT_EQ("23514: ERROR:  not_before must be at most 366 days ahead", said("not_before", wrong)) << wrong;
   EXPECT_EQ("23514: ERROR:  exactly one of payload and payload_bytes must be given",
             said("payload_bytes", "'x'::bytea"));
   EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic, payload, aggregate_id) VALUES ('t', '1', 'x')"));

@@ -40,7 +40,7 @@ TEST_F(RightsTest, Security15_EnqueueMayWriteTheContractsColumnsAndNothingElse) 
                                    ") VALUES ('t', '1', DEFAULT)"))
         << column;
   EXPECT_EQ(denied, user.refusal("INSERT INTO waybill.event_0 (topic, payload, slot) VALUES ('t', '1', 0)"));
-  for (const char* table : {"event", "event_0", "dedup", "cursor", "lease", "relay", "destination", "identity"}) {
+  for (const char* table : {"event", "event_0", "dedup", "cursor", "lease", "relay", "destination", "undelivered"}) {
     EXPECT_EQ(denied, user.refusal(std::string("SELECT 1 FROM waybill.") + table)) << table;
     EXPECT_EQ(denied, user.refusal(std::string("DELETE FROM waybill.") + table)) << table;
   }
@@ -83,6 +83,12 @@ TEST_F(RightsTest, RelayCannotForgeAPayloadNorCleanWhatIsYoung) {
   for (const char* ages : {"'0', '90 d', '90 d'", "'7 d', '59 min', '90 d'", "'7 d', '90 d', '1 s'"})
     EXPECT_EQ(denied, user.refusal(std::string("SELECT waybill.sweep(") + ages + ", 1, false)")) << ages;
   EXPECT_EQ(denied, user.refusal("SELECT waybill.empty_slot(1::smallint, '0 s')"));
+  constexpr const char* null_value = "22004";
+  EXPECT_EQ(null_value, user.refusal("SELECT waybill.empty_slot(1::smallint, NULL)"));
+  for (const char* call : {"sweep(NULL, '1 h', '1 h', 1, false)", "sweep('1 h', '1 h', '1 h', NULL, false)",
+                           "sweep('1 h', '1 h', '1 h', 1, NULL)", "sweep_inbox(NULL, 1, false)",
+                           "sweep_inbox('1 h', NULL, false)", "sweep_idempotency(1, NULL)"})
+    EXPECT_EQ(null_value, user.refusal(std::string("SELECT waybill.") + call)) << call;
   EXPECT_EQ("", user.refusal("SELECT waybill.sweep('1 h', '1 h', '1 h', 1, false)"));
   EXPECT_EQ(denied, user.refusal("SELECT waybill.sweep_inbox('59 min', 1, false)"));
   EXPECT_EQ("", user.refusal("SELECT waybill.sweep_inbox('1 h', 1, false)"));
@@ -107,7 +113,9 @@ TEST_F(RightsTest, Security15_TheRolesMayNotReadThis) {
                          "CROSS JOIN (VALUES ('waybill_enqueue'), ('waybill_service')) r (name) WHERE t.schemaname = "
                          "'waybill' AND has_table_privilege(r.name, 'waybill.' || t.tablename, 'SELECT') GROUP BY "
                          "r.name"),
-              testing::ElementsAre("waybill_service: idempotency identity inbox projection snapshot stream_event"));
+              testing::ElementsAre("waybill_enqueue: identity migration",
+                                   "waybill_service: idempotency identity inbox migration projection snapshot "
+                                   "stream_event"));
 }
 
 // Who may write what, all of it.
@@ -150,13 +158,39 @@ TEST_F(RightsTest, Security14_TheRolesMayWriteThisAndNothingElse) {
       app.column("SELECT r.rolname || ': ' || string_agg(p.proname, ' ' ORDER BY p.proname) FROM pg_proc p CROSS JOIN "
                  "LATERAL aclexplode(p.proacl) a JOIN pg_roles r ON r.oid = a.grantee WHERE p.pronamespace = "
                  "'waybill'::regnamespace AND r.rolname LIKE 'waybill%' GROUP BY r.rolname ORDER BY 1"),
-      testing::ElementsAre("waybill_enqueue: enqueue first_id new_id",
-                           "waybill_operator: dismiss edit empty_slot flush forget keep note_timeline pause "
-                           "redrive resume rewind sweep sweep_idempotency sweep_inbox",
-                           "waybill_reader: flush",
-                           "waybill_relay: empty_slot flush keep note_timeline sweep sweep_idempotency sweep_inbox",
-                           "waybill_service: append enqueue first_id first_time idempotency_begin idempotency_end "
-                           "new_id try_append"));
+      testing::ElementsAre(
+          "waybill_enqueue: enqueue first_id new_id",
+          "waybill_operator: clean_alone dismiss edit empty_slot flush forget keep note_timeline pause "
+          "redrive resume rewind sweep sweep_idempotency sweep_inbox",
+          "waybill_reader: flush",
+          "waybill_relay: clean_alone empty_slot flush keep note_timeline sweep sweep_idempotency sweep_inbox",
+          "waybill_service: append enqueue first_id first_time idempotency_begin idempotency_end "
+          "new_id try_append"));
+}
+
+// LOCK TABLE of a view locks all that it reads, with the rights of its owner.
+TEST_F(RightsTest, NobodyLocksTheTablesThroughAView) {
+  const auto views = app.column("SELECT viewname FROM pg_views WHERE schemaname = 'waybill'");
+  EXPECT_THAT(views, testing::IsSupersetOf({"outbox", "outbox_events", "email_outbox", "place", "standing"}));
+  int locks = 0;
+  for (const char* role : {"enqueue", "service", "relay", "operator", "reader"}) {
+    Sql user(user_with(role));
+    const std::string held =
+        "SELECT string_agg(c.relname || ' ' || l.mode, ', ') FROM pg_locks l JOIN pg_class c ON "
+        "c.oid = l.relation WHERE c.relnamespace = 'waybill'::regnamespace AND c.relkind <> 'v' "
+        "AND l.mode <> 'AccessShareLock' AND l.pid = " +
+        user("SELECT pg_backend_pid()");
+    for (const std::string& view : views) {
+      for (const char* mode : {"ROW EXCLUSIVE", "SHARE", "ACCESS EXCLUSIVE"}) {
+        const bool refused = !user.refusal("BEGIN; LOCK TABLE waybill." + view + " IN " + mode + " MODE").empty();
+        locks += refused ? 0 : 1;
+        EXPECT_TRUE(refused || role == std::string("operator")) << role << ' ' << view << ' ' << mode;
+        EXPECT_EQ("", app(held)) << role << ' ' << view << ' ' << mode;
+        user("ROLLBACK");
+      }
+    }
+  }
+  EXPECT_EQ(9, locks) << "an operator may lock the three views that he may delete from, and nothing below them";
 }
 
 TEST_F(RightsTest, ServiceHandlesMessagesAndAnswersRequestsAndUndoesNeither) {
@@ -221,6 +255,7 @@ TEST_F(RightsTest, Security14_AStrangerMayNothing) {
   EXPECT_EQ(denied, user.refusal("SELECT 1 FROM waybill.event"));
   EXPECT_EQ(denied, user.refusal("SELECT waybill.enqueue('t', '1')"));
   EXPECT_EQ(denied, user.refusal("INSERT INTO waybill.event (topic, payload) VALUES ('t', '1')"));
+  EXPECT_EQ(denied, user.refusal("BEGIN; LOCK TABLE waybill.outbox IN ACCESS SHARE MODE"));
 }
 
 // A function that runs with its owner's rights finds everything by its full name, and is nobody's unless granted.

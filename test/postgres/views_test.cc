@@ -146,6 +146,18 @@ TEST_F(ViewsTest, WritingIsRefusedWithWhatToCallInstead) {
       HasSubstr("waybill.redrive("));
   EXPECT_THAT(said("INSERT INTO outbox_events (id, event_type) VALUES (gen_random_uuid(), 'x')"),
               HasSubstr("waybill.enqueue("));
+  EXPECT_EQ("nothing", said("SELECT id FROM outbox WHERE published = FALSE FOR UPDATE SKIP LOCKED"));
+}
+
+// An application that inserts into such a table is told what to do; it can neither read the views nor change them.
+TEST_F(ViewsTest, AnApplicationIsToldWhatToCallInstead) {
+  app("DO $$ BEGIN CREATE USER only_enqueue; EXCEPTION WHEN duplicate_object THEN NULL; END $$; GRANT waybill_enqueue "
+      "TO only_enqueue");
+  Sql application(server.url(app("SELECT current_database()"), "only_enqueue"));
+  EXPECT_EQ("0A000", application.refusal("INSERT INTO waybill.outbox (id, topic, payload) VALUES (gen_random_uuid(), "
+                                         "'t', '1')"));
+  EXPECT_EQ("42501", application.refusal("UPDATE waybill.outbox SET published = TRUE"));
+  EXPECT_EQ("42501", application.refusal("DELETE FROM waybill.outbox"));
 }
 
 TEST_F(ViewsTest, ThePendingAreCountedUpToALimitThenEstimated) {

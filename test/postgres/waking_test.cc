@@ -83,6 +83,38 @@ TEST_F(WakingTest, ASleepingRelayIsToldAndAnAwakeOneNeedsNoTelling) {
   EXPECT_EQ(0, listener.heard());
 }
 
+// Everybody who can connect can notify, as often as he likes: it costs the relay a few heartbeats.
+TEST_F(WakingTest, AStrangersNotificationsAreNoStorm) {
+  app("CREATE SEQUENCE beats; CREATE FUNCTION count_beat() RETURNS trigger LANGUAGE plpgsql AS "
+      "$$ BEGIN PERFORM nextval('public.beats'); RETURN NULL; END $$; "
+      "CREATE TRIGGER count_beat AFTER INSERT OR UPDATE ON waybill.relay EXECUTE FUNCTION count_beat()");
+  Relay relay(*store, {.name = "test"});
+  relay.add({.name = "out"}, sink_from([](const EventView&) { return Outcome::Kind::delivered; }));
+  std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
+  ASSERT_TRUE(eventually([&] { return sleepers() == 1; }));
+  app("DO $$ BEGIN CREATE USER stranger; EXCEPTION WHEN duplicate_object THEN NULL; END $$");
+  Sql stranger(server.url(app("SELECT current_database()"), "stranger"));
+  const std::int64_t before = app.number("SELECT last_value FROM beats");
+  const auto start = std::chrono::steady_clock::now();
+  for (int i = 0; i < 400; ++i) stranger("NOTIFY waybill_leases");
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  const std::int64_t beats = app.number("SELECT last_value FROM beats") - before;
+  EXPECT_GT(beats, 0);
+  EXPECT_LE(static_cast<double>(beats), took / 50ms + took / 1s + 2);
+}
+
+TEST_F(WakingTest, OneWhoIsAwakeIsToldNothing) {
+  const auto relay = join();
+  app("NOTIFY waybill_news");
+  EXPECT_EQ(Told::nothing, told(*relay, 50ms));
+  ASSERT_TRUE(fall_asleep(*relay));
+  app("NOTIFY waybill_news");
+  EXPECT_EQ(Told::news, told(*relay));
+  relay->rise();
+  app("NOTIFY waybill_news");
+  EXPECT_EQ(Told::nothing, told(*relay, 50ms));
+}
+
 TEST_F(WakingTest, Row27_ATransactionOfManyEventsTellsOnce) {
   Listener listener(url);
   const auto relay = join();

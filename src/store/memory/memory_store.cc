@@ -26,7 +26,10 @@ class MemoryWriter final : public Writer {
   explicit MemoryWriter(TablesPtr tables) : tables_(std::move(tables)) {}
 
   std::vector<EventId> enqueue(std::span<const Event> events) override {
-    for (const Event& event : events) validate(event);
+    for (const Event& event : events) {
+      validate(event);
+      validate_schedule(event, tables_->clock.now());
+    }
     std::vector<EventId> ids;
     for (const Event& event : events) ids.push_back(add(event));
     return ids;

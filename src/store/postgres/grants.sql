@@ -4,6 +4,8 @@ DO $$
 DECLARE
   suffix text;
   role text;
+  view regclass;
+  columns text;
 BEGIN
   FOREACH suffix IN ARRAY ARRAY['enqueue', 'service', 'relay', 'operator', 'reader'] LOOP
     role := '{schema}_' || suffix;
@@ -18,6 +20,8 @@ BEGIN
       END;
     END IF;
     EXECUTE format('GRANT USAGE ON SCHEMA {schema} TO %I', role);
+    -- So that a program knows whether it fits, and where it is.
+    EXECUTE format('GRANT SELECT ON {schema}.migration, {schema}.identity TO %I', role);
     IF suffix IN ('enqueue', 'service') THEN
       EXECUTE format('GRANT INSERT (id, tenant, topic, type, aggregate_type, aggregate_id, version, key, payload, '
         'payload_bytes, content_type, metadata, headers, routing_key, schema_id, schema_version, occurred_at, '
@@ -41,13 +45,25 @@ BEGIN
       -- What was handled stays so; an answer may be forgotten, but not become another.
       EXECUTE format('GRANT SELECT, INSERT ON {schema}.inbox TO %I', role);
       EXECUTE format('GRANT SELECT, INSERT, DELETE ON {schema}.idempotency TO %I', role);
-      EXECUTE format('GRANT SELECT ON {schema}.projection_progress, {schema}.identity TO %I', role);
+      EXECUTE format('GRANT SELECT ON {schema}.projection_progress TO %I', role);
       EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, '
         '{schema}.idempotency_begin, {schema}.idempotency_end TO %I', role);
     END IF;
-    -- They refuse, and say what to do instead.
-    EXECUTE format('GRANT INSERT, UPDATE, DELETE ON {schema}.outbox, {schema}.outbox_events, {schema}.email_outbox TO %I',
-      role);
+    -- The outbox views refuse every write and say which function to call instead. Rights on columns, since rights on the
+    -- whole include LOCK TABLE. There is no right to delete on columns: people have it on the views, see standings().
+    IF suffix IN ('enqueue', 'service', 'operator') THEN
+      FOR view, columns IN
+        SELECT a.attrelid::regclass, string_agg(quote_ident(a.attname), ', ') FROM pg_attribute a
+        WHERE a.attrelid IN ('{schema}.outbox'::regclass, '{schema}.outbox_events'::regclass,
+                             '{schema}.email_outbox'::regclass) AND a.attnum > 0
+        GROUP BY a.attrelid
+      LOOP
+        EXECUTE format('GRANT INSERT (%s) ON %s TO %I', columns, view, role);
+        IF suffix = 'operator' THEN
+          EXECUTE format('GRANT UPDATE (%s), DELETE ON %s TO %I', columns, view, role);
+        END IF;
+      END LOOP;
+    END IF;
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay, {schema}.rules TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
@@ -59,7 +75,7 @@ BEGIN
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);
     END IF;
     IF suffix IN ('relay', 'operator') THEN
-      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, '
+      EXECUTE format('GRANT EXECUTE ON FUNCTION {schema}.keep, {schema}.clean_alone, {schema}.empty_slot, {schema}.sweep, '
         '{schema}.sweep_inbox, {schema}.sweep_idempotency, {schema}.note_timeline TO %I', role);
     END IF;
     IF suffix = 'operator' THEN
@@ -72,7 +88,7 @@ END $$;
 REVOKE ALL ON FUNCTION {schema}.enqueue, {schema}.first_id, {schema}.admit, {schema}.flush FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.redrive, {schema}.dismiss, {schema}.edit, {schema}.pause, {schema}.resume, {schema}.rewind,
   {schema}.forget FROM PUBLIC;
-REVOKE ALL ON FUNCTION {schema}.keep, {schema}.empty_slot, {schema}.sweep, {schema}.sweep_inbox,
+REVOKE ALL ON FUNCTION {schema}.keep, {schema}.clean_alone, {schema}.empty_slot, {schema}.sweep, {schema}.sweep_inbox,
   {schema}.sweep_idempotency, {schema}.note_timeline FROM PUBLIC;
 REVOKE ALL ON FUNCTION {schema}.try_append, {schema}.append, {schema}.first_time, {schema}.idempotency_begin,
   {schema}.idempotency_end FROM PUBLIC;

@@ -35,7 +35,7 @@ class PgMembership final : public Membership {
       : database_(std::move(database)),
         queries_(database_->queries),
         relay_(std::move(relay)),
-        connection_(database_->connect("keeper")) {
+        connection_(database_->connect("keeper", PgRight::relay)) {
     seen_ = current();
     const PgQuery setting{"prepared", "SELECT current_setting('max_prepared_transactions')::integer"};
     // NOTIFY would break an application's PREPARE TRANSACTION, and a pooler's session is not ours to sleep
@@ -116,15 +116,18 @@ class PgMembership final : public Membership {
   Sleep sleep() override {
     if (!can_sleep_) return Sleep::never;
     locked_ = connection_.run({&queries_.sleep}).boolean(0, 0);
-    if (locked_) return Sleep::told;
     // If not even a share is to be had, another relay sleeps, and all producers notify already.
-    return connection_.run({&queries_.awake}).boolean(0, 0) ? Sleep::not_now : Sleep::told;
+    asleep_ = locked_ || !connection_.run({&queries_.awake}).boolean(0, 0);
+    return asleep_ ? Sleep::told : Sleep::not_now;
   }
 
   void rise() override {
+    asleep_ = false;
     if (std::exchange(locked_, false)) connection_.run({&queries_.rise});
   }
 
+  // Notifications are also those of other relays' sleep, and of everybody who can connect to the database: one who is
+  // awake polls anyway, and is told nothing.
   Told wait(Waker& waker, Steady deadline) override {
     auto channels = connection_.notifications();
     if (channels.empty()) {
@@ -136,7 +139,7 @@ class PgMembership final : public Membership {
                          [&](const std::string& name) { return name.ends_with(suffix); });
     };
     if (told("_leases")) return Told::leases;
-    return told("_news") ? Told::news : Told::nothing;
+    return asleep_ && told("_news") ? Told::news : Told::nothing;
   }
 
   void leave() override {
@@ -191,6 +194,7 @@ class PgMembership final : public Membership {
   std::string troubles_ = "[]";
   const std::string rules_ = rules_json(relay_.rules);
   bool can_sleep_ = false;
+  bool asleep_ = false;      // We have asked to be told of news.
   bool locked_ = false;      // We hold the wake lock.
   bool locked_out_ = false;  // The last look at the log failed.
 };

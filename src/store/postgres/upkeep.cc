@@ -68,7 +68,8 @@ class PgUpkeep final : public Upkeep {
 
  private:
   PgConnection& connection() {
-    if (!connection_) connection_ = std::make_unique<PgConnection>(database_->connect("upkeep", pg_no_limit));
+    if (!connection_)
+      connection_ = std::make_unique<PgConnection>(database_->connect("upkeep", PgRight::operate, pg_no_limit));
     return *connection_;
   }
   PgRows ask(const PgQuery& query, PgParameters parameters) {
@@ -222,9 +223,7 @@ std::string PgUpkeep::archive_and_empty(const Slot& slot, const CleanOptions& op
   PgConnection& line = connection();
   const PgQuery empty =
       query("empty", "SELECT {schema}.empty_slot($1::smallint, $2::bigint * interval '1 second', $3::pg_snapshot)");
-  const PgQuery alone = query("clean_alone",
-                              "SELECT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)), "
-                              "pg_current_snapshot()::text");
+  const PgQuery alone = query("clean_alone", "SELECT {schema}.clean_alone(), pg_current_snapshot()::text");
   const std::string number = std::to_string(slot.number);
   const std::string age = seconds_text(options.events_older_than);
   const std::string settings =
@@ -312,7 +311,7 @@ void PgUpkeep::sweep_library(const CleanOptions& options, Cleaned& cleaned) {
 // The work is in SQL (migrations/004_upkeep.sql), for people to call as well. Connects without the check that would
 // stop everybody else here.
 Anchored PgUpkeep::anchor(const Operation& operation, bool dry) {
-  PgConnection line(database_->options.url, "anchor", pg_no_limit);
+  PgConnection line = database_->connect_unchecked("anchor", PgRight::own, pg_no_limit);
   const PgQuery call =
       query("anchor", "SELECT needed, difference, events FROM {schema}.anchor($1::boolean, $2::uuid, $3)");
   const PgRows rows = line.run(

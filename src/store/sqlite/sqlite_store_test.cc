@@ -113,16 +113,25 @@ TEST_F(SqliteStoreTest, OneBadRowDoesNotStopTheOthers) {
 }
 
 TEST_F(SqliteStoreTest, ATimeCountsInEveryFormThatIsTaken) {
-  for (const char* time : {"'2030-01-01T10:00Z'", "'2030-01-01T10:00:00Z'", "'2030-01-01 10:00:00'",
-                           "'2030-01-01T12:00+02:00'", "'2030-01-01T10:00:00.000000000Z'", "'2030-01-01T10:00:00 Z'",
-                           "'2030-01-01T10:00:00.0000000000Z'", "datetime('2030-01-01', '+10 hours')"})
+  for (const char* time : {"'2020-01-01T10:00Z'", "'2020-01-01T10:00:00Z'", "'2020-01-01 10:00:00'",
+                           "'2020-01-01T12:00+02:00'", "'2020-01-01T10:00:00.000000000Z'", "'2020-01-01T10:00:00 Z'",
+                           "'2020-01-01T10:00:00.0000000000Z'", "datetime('2020-01-01', '+10 hours')"})
     EXPECT_EQ("", insert("not_before", time)) << time;
   const auto events = read_all();
   EXPECT_EQ(8U, events.size());
   for (const EventView& event : events) {
     ASSERT_TRUE(event.not_before) << event.seq;
-    EXPECT_EQ("2030-01-01T10:00:00.000000Z", to_rfc3339(*event.not_before)) << event.seq;
+    EXPECT_EQ("2020-01-01T10:00:00.000000Z", to_rfc3339(*event.not_before)) << event.seq;
   }
+}
+
+TEST_F(SqliteStoreTest, AnEventAsksForNoMoreThanItMay) {
+  EXPECT_EQ("", insert("attempts_max", "1000"));
+  for (const char* wrong : {"0", "1001", "2147483647", "'many'"})
+    EXPECT_THAT(insert("attempts_max", wrong), HasSubstr("attempts_max must be between 1 and 1000")) << wrong;
+  EXPECT_EQ("", insert("not_before", "datetime('now', '+366 days')"));
+  EXPECT_THAT(insert("not_before", "datetime('now', '+367 days')"),
+              HasSubstr("not_before must be at most 366 days ahead"));
 }
 
 TEST_F(SqliteStoreTest, WhatIsNoTimeIsRefused) {

@@ -123,7 +123,8 @@ BEGIN
      OR (NEW.aggregate_type IS NULL) OPERATOR(pg_catalog.<>) (NEW.aggregate_id IS NULL)
      OR NEW.tenant OPERATOR(pg_catalog.<>) pg_catalog.current_setting('waybill.tenant', true)
      OR NEW.octets OPERATOR(pg_catalog.>) 786432
-     OR NEW.attempts_max OPERATOR(pg_catalog.<) 1
+     OR NEW.attempts_max IS NOT NULL
+     OR NEW.not_before IS NOT NULL
      OR pg_catalog.json_typeof(NEW.metadata) OPERATOR(pg_catalog.<>) 'object'
      OR pg_catalog.json_typeof(NEW.headers) OPERATOR(pg_catalog.<>) 'object'
      OR pg_catalog.pg_column_size(ARRAY[NEW.metadata, NEW.headers]) OPERATOR(pg_catalog.>) 16384
@@ -147,8 +148,10 @@ BEGIN
     ELSIF pg_catalog.json_typeof(NEW.headers) OPERATOR(pg_catalog.<>) 'object'
           OR pg_catalog.octet_length(NEW.headers::pg_catalog.text) OPERATOR(pg_catalog.>) 16384 THEN
       RAISE check_violation USING MESSAGE = 'headers must be a JSON object of at most 16384 bytes';
-    ELSIF NEW.attempts_max OPERATOR(pg_catalog.<) 1 THEN
-      RAISE check_violation USING MESSAGE = 'attempts_max must be at least 1';
+    ELSIF NEW.attempts_max OPERATOR(pg_catalog.<) 1 OR NEW.attempts_max OPERATOR(pg_catalog.>) 1000 THEN
+      RAISE check_violation USING MESSAGE = 'attempts_max must be between 1 and 1000';
+    ELSIF NEW.not_before OPERATOR(pg_catalog.>) (NEW.created_at OPERATOR(pg_catalog.+) '366 days'::pg_catalog.interval) THEN
+      RAISE check_violation USING MESSAGE = 'not_before must be at most 366 days ahead';
     ELSIF least(pg_catalog.octet_length(NEW.tenant), pg_catalog.octet_length(NEW.topic),
                 pg_catalog.octet_length(NEW.type), pg_catalog.octet_length(NEW.aggregate_type),
                 pg_catalog.octet_length(NEW.aggregate_id), pg_catalog.octet_length(NEW.key),

@@ -319,6 +319,7 @@ DECLARE
   present {schema}.cursor;
   counted bigint;
 BEGIN
+  dry := rewind.dry IS DISTINCT FROM false;
   events := 0;
   exact := true;
   IF rewind.to_event IS NOT NULL AND rewind.to_time IS NULL THEN
@@ -418,6 +419,7 @@ DECLARE
   lane record;
   counted bigint;
 BEGIN
+  dry := forget.dry IS DISTINCT FROM false;
   SELECT o.events INTO events FROM {schema}.operation o
   WHERE o.id = own_id AND o.kind = 'forget' AND o.destination = forget.destination AND NOT forget.dry;
   IF FOUND THEN

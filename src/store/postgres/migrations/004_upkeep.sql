@@ -135,8 +135,8 @@ BEGIN
     laps := newest - oldest > make_interval(secs => 2 * seconds);
     state := CASE WHEN number IN ((extract(epoch FROM now)::bigint / seconds) % 8,
                                   ((extract(epoch FROM now)::bigint + soon) / seconds) % 8) THEN 'written'
-                  WHEN newest > now - slots.older_than THEN 'young'
-                  ELSE 'old' END;
+                  WHEN newest <= now - slots.older_than THEN 'old'
+                  ELSE 'young' END;
     laps := laps OR (state = 'written' AND oldest < now - make_interval(secs => 2 * seconds));
     RETURN NEXT;
   END LOOP;
@@ -205,15 +205,29 @@ BEGIN
   RETURN copied;
 END $$;
 
--- Relays clean by themselves, by ages that they are told; only who may forget a destination may do it sooner than this.
+-- Relays clean by themselves, by ages that they are told; only a user who may forget a destination may clean what is
+-- younger than an hour. By the clock: as an interval, '1 month - 29 days' is a day, but not in March.
 CREATE FUNCTION {schema}.check_age(age interval) RETURNS void LANGUAGE plpgsql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
 BEGIN
-  IF check_age.age < interval '1 hour'
+  IF check_age.age IS NULL THEN
+    RAISE null_value_not_allowed USING MESSAGE = 'nothing is cleaned without an age: it is NULL';
+  ELSIF clock_timestamp() - check_age.age > clock_timestamp() - interval '1 hour'
      AND NOT has_function_privilege(session_user, '{schema}.forget(text, boolean, uuid, text)', 'EXECUTE') THEN
     RAISE insufficient_privilege
-      USING MESSAGE = 'only an operator may clean what is younger than an hour';
+      USING MESSAGE = 'only a user with the role {schema}_operator may clean what is younger than an hour';
   END IF;
+END $$;
+
+-- One cleans at a time, until the end of his transaction; false: somebody else does. By a lock on a table, since an advisory
+-- lock could be taken by everybody who can connect; in a mode that gives the transaction no number and stops no reader.
+CREATE FUNCTION {schema}.clean_alone() RETURNS boolean LANGUAGE plpgsql
+SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
+BEGIN
+  LOCK TABLE {schema}.cleaned IN SHARE UPDATE EXCLUSIVE MODE NOWAIT;
+  RETURN true;
+EXCEPTION WHEN lock_not_available THEN
+  RETURN false;
 END $$;
 
 -- Who is in which slot now, by transaction. To be asked seldom: meanwhile nobody gets a lock on anything.
@@ -263,7 +277,7 @@ BEGIN
     RAISE invalid_transaction_state
       USING MESSAGE = 'a slot is emptied under READ COMMITTED only: otherwise late events would be overlooked';
   END IF;
-  IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)) THEN
+  IF NOT {schema}.clean_alone() THEN
     RETURN 'busy';
   END IF;
   -- Not for longer: whoever comes behind us in the queue for a lock waits as well.
@@ -320,6 +334,9 @@ DECLARE
   newest bigint[];
   rows bigint;
 BEGIN
+  IF num_nulls(sweep.most, sweep.dry) > 0 THEN
+    RAISE null_value_not_allowed USING MESSAGE = 'most and dry must be given: one of them is NULL';
+  END IF;
   IF sweep.dry THEN
     SELECT count(*) INTO dedup FROM (
       SELECT FROM {schema}.dedup d WHERE d.created_at < now - sweep.dedup_older_than ORDER BY d.created_at
@@ -331,8 +348,9 @@ BEGIN
     more := false;
     RETURN;
   END IF;
-  PERFORM {schema}.check_age(least(sweep.events_older_than, sweep.dead_older_than, sweep.dedup_older_than));
-  IF NOT pg_try_advisory_xact_lock(hashtextextended('{schema} clean', 0)) THEN
+  PERFORM {schema}.check_age(sweep.events_older_than), {schema}.check_age(sweep.dead_older_than),
+          {schema}.check_age(sweep.dedup_older_than);
+  IF NOT {schema}.clean_alone() THEN
     dead := 0;
     dedup := 0;
     more := false;
@@ -439,7 +457,7 @@ BEGIN
   PERFORM set_config('lock_timeout', '100ms', true);
   LOOP
     BEGIN
-      PERFORM pg_advisory_xact_lock(hashtextextended('{schema} clean', 0));
+      LOCK TABLE {schema}.cleaned IN SHARE UPDATE EXCLUSIVE MODE;
       PERFORM FROM {schema}.destination d ORDER BY d.name FOR UPDATE;
       PERFORM FROM {schema}.lease l ORDER BY l.destination, l.shard FOR UPDATE;
       LOCK TABLE {schema}.event IN SHARE ROW EXCLUSIVE MODE;
@@ -453,61 +471,12 @@ BEGIN
             FROM pg_locks k JOIN pg_stat_activity a ON a.pid = k.pid
             WHERE k.granted AND k.mode <> 'AccessShareLock' AND a.pid <> pg_backend_pid() AND k.relation IN (
               SELECT t.relid FROM pg_partition_tree('{schema}.event') t
-              UNION ALL VALUES ('{schema}.destination'::regclass), ('{schema}.lease'::regclass))
+              UNION ALL VALUES ('{schema}.cleaned'::regclass), ('{schema}.destination'), ('{schema}.lease'))
             ORDER BY a.xact_start LIMIT 1),
           ': end its transaction, or stop what writes events or cleans for a moment; nothing was changed');
       END IF;
     END;
     PERFORM pg_sleep(0.05 + random() / 10);
-  END LOOP;
-END $$;
-
--- Raises every sequence of the schema above the numbers that are stored: logical replication copies rows, not sequences.
--- The catalog says which column a sequence is for. Other tables and cursors keep numbers of events that the log has let go
--- of; those must not come again either.
-CREATE FUNCTION {schema}.raise_sequences() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  owned record;
-  highest bigint;
-BEGIN
-  FOR owned IN
-    SELECT s.oid::regclass AS sequence, d.refobjid::regclass AS of, a.attname AS name
-    FROM pg_class s
-    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.deptype IN ('a', 'i')
-                    AND d.refclassid = 'pg_class'::regclass
-    JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
-    WHERE s.relkind = 'S' AND s.relnamespace = '{schema}'::regnamespace
-  LOOP
-    EXECUTE format('SELECT max(t.%I) FROM %s t', owned.name, owned.of) INTO highest;
-    IF owned.of = '{schema}.event'::regclass THEN
-      highest := greatest(highest, (SELECT max(k.seq) FROM {schema}.kept k), (SELECT max(u.seq) FROM {schema}.undelivered u),
-                          (SELECT max(a.seq) FROM {schema}.attempt a), (SELECT max(c.seq) FROM {schema}.cleaned c),
-                          (SELECT max(greatest(c.upto, c.floor, c.ceiling)) FROM {schema}.cursor c));
-    END IF;
-    EXECUTE format('SELECT setval(%1$L, $1) FROM %1$s s WHERE $1 >= s.last_value + s.is_called::integer', owned.sequence)
-    USING highest;
-  END LOOP;
-END $$;
-
--- Events that were written here before the sequence was raised may have numbers that copied ones have. They were written
--- later, so they get numbers above those, in their own order.
-CREATE FUNCTION {schema}.renumber_collisions(boundary xid8) RETURNS void LANGUAGE plpgsql
-SET search_path = pg_catalog, pg_temp AS $$
-DECLARE
-  present xid8 := pg_snapshot_xmax(pg_current_snapshot());
-  copied bigint := (SELECT max(e.seq) FROM {schema}.event e
-                    WHERE NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present));
-  place record;
-BEGIN
-  IF NOT EXISTS (SELECT FROM {schema}.event e
-                 WHERE e.seq <= copied AND {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)) THEN
-    RETURN;
-  END IF;
-  FOR place IN
-    SELECT e.tableoid, e.ctid FROM {schema}.event e
-    WHERE {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present) ORDER BY e.seq
-  LOOP
-    UPDATE {schema}.event e SET seq = DEFAULT WHERE e.ctid = place.ctid AND e.tableoid = place.tableoid;
   END LOOP;
 END $$;
 
@@ -543,7 +512,7 @@ BEGIN
      OR NOT {schema}.is_settled(e.xid, e.seq, p.settled, p.walking, p.upto);
   events := events + (SELECT count(*) FROM {schema}.undelivered u
                       WHERE u.standing IN ('retrying', 'blocked', 'scheduled'));
-  IF anchor.dry OR NOT needed THEN
+  IF anchor.dry IS DISTINCT FROM false OR NOT needed THEN
     RETURN;
   END IF;
   PERFORM {schema}.lock_for_anchor();

@@ -112,6 +112,59 @@ CROSS JOIN LATERAL (
 
 -- --- After a restore: see anchor()
 
+-- Raises every sequence of the schema above the numbers that are stored: logical replication copies rows, not sequences.
+-- The catalog says which column a sequence is for. Other tables and cursors keep numbers of events that the log has let go
+-- of; those must not come again either.
+CREATE FUNCTION {schema}.raise_sequences() RETURNS void LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  owned record;
+  highest bigint;
+BEGIN
+  FOR owned IN
+    SELECT s.oid::regclass AS sequence, d.refobjid::regclass AS of, a.attname AS name
+    FROM pg_class s
+    JOIN pg_depend d ON d.classid = 'pg_class'::regclass AND d.objid = s.oid AND d.deptype IN ('a', 'i')
+                    AND d.refclassid = 'pg_class'::regclass
+    JOIN pg_attribute a ON a.attrelid = d.refobjid AND a.attnum = d.refobjsubid
+    WHERE s.relkind = 'S' AND s.relnamespace = '{schema}'::regnamespace
+  LOOP
+    EXECUTE format('SELECT max(t.%I) FROM %s t', owned.name, owned.of) INTO highest;
+    IF owned.of = '{schema}.event'::regclass THEN
+      highest := greatest(highest, (SELECT max(k.seq) FROM {schema}.kept k), (SELECT max(u.seq) FROM {schema}.undelivered u),
+                          (SELECT max(a.seq) FROM {schema}.attempt a), (SELECT max(c.seq) FROM {schema}.cleaned c),
+                          (SELECT max(greatest(c.upto, c.floor, c.ceiling)) FROM {schema}.cursor c));
+    END IF;
+    EXECUTE format('SELECT setval(%1$L, $1) FROM %1$s s WHERE $1 >= s.last_value + s.is_called::integer', owned.sequence)
+    USING highest;
+  END LOOP;
+END $$;
+
+-- Events that were written here before the sequence was raised may have numbers that copied ones have. They were written
+-- later, so they get numbers above those, in their own order.
+CREATE FUNCTION {schema}.renumber_collisions(boundary xid8) RETURNS void LANGUAGE plpgsql
+SET search_path = pg_catalog, pg_temp AS $$
+DECLARE
+  present xid8 := pg_snapshot_xmax(pg_current_snapshot());
+  copied bigint;
+  place record;
+BEGIN
+  IF boundary IS NULL THEN
+    RETURN;  -- Files were copied, and the sequence with them.
+  END IF;
+  SELECT max(e.seq) INTO copied FROM {schema}.event e
+  WHERE NOT {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present);
+  IF NOT EXISTS (SELECT FROM {schema}.event e
+                 WHERE e.seq <= copied AND {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present)) THEN
+    RETURN;
+  END IF;
+  FOR place IN
+    SELECT e.tableoid, e.ctid FROM {schema}.event e
+    WHERE {schema}.written_since(boundary, e.xid, e.xmin::text::bigint, present) ORDER BY e.seq
+  LOOP
+    UPDATE {schema}.event e SET seq = DEFAULT WHERE e.ctid = place.ctid AND e.tableoid = place.tableoid;
+  END LOOP;
+END $$;
+
 -- Are there numbers that this server has yet to give out?
 CREATE FUNCTION {schema}.streams_ahead(boundary xid8, present xid8) RETURNS boolean LANGUAGE sql STABLE
 SET search_path = pg_catalog, pg_temp AS $$
@@ -387,6 +440,9 @@ DECLARE
   before timestamptz := clock_timestamp() - older_than;
   rows bigint;
 BEGIN
+  IF num_nulls(most, dry) > 0 THEN
+    RAISE null_value_not_allowed USING MESSAGE = 'most and dry must be given: one of them is NULL';
+  END IF;
   IF dry THEN
     RETURN (SELECT count(*) FROM (SELECT FROM {schema}.inbox i WHERE i.handled_at < before LIMIT most) i);
   END IF;
@@ -406,6 +462,9 @@ DECLARE
   before timestamptz := clock_timestamp();
   rows bigint;
 BEGIN
+  IF num_nulls(most, dry) > 0 THEN
+    RAISE null_value_not_allowed USING MESSAGE = 'most and dry must be given: one of them is NULL';
+  END IF;
   IF dry THEN
     RETURN (SELECT count(*) FROM (SELECT FROM {schema}.idempotency i WHERE i.expires_at <= before LIMIT most) i);
   END IF;

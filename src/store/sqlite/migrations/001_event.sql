@@ -49,12 +49,15 @@ CREATE TABLE waybill_event (
                      expires_at GLOB '[0-9][0-9][0-9][0-9]-[0-9][0-9]-[0-9][0-9][T ][0-2][0-9]:[0-5][0-9]*'
                      AND julianday(expires_at) IS NOT NULL AND substr(expires_at, 12, 2) < '24'
                      AND date(substr(expires_at, 1, 10), '+0 days') IS substr(expires_at, 1, 10))),
-  attempts_max   INTEGER CHECK (typeof(attempts_max) IN ('integer', 'null') AND attempts_max BETWEEN 1 AND 2147483647),
+  attempts_max   INTEGER CONSTRAINT "attempts_max must be between 1 and 1000"
+                   CHECK (typeof(attempts_max) IN ('integer', 'null') AND attempts_max BETWEEN 1 AND 1000),
   dedup_key      TEXT CHECK (length(CAST(dedup_key AS BLOB)) BETWEEN 1 AND 512),
   created_at     TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
   CONSTRAINT "exactly one of payload and payload_bytes must be given"
     CHECK ((payload IS NULL) <> (payload_bytes IS NULL)),
-  CONSTRAINT "aggregate_type and aggregate_id go together" CHECK ((aggregate_type IS NULL) = (aggregate_id IS NULL))
+  CONSTRAINT "aggregate_type and aggregate_id go together" CHECK ((aggregate_type IS NULL) = (aggregate_id IS NULL)),
+  CONSTRAINT "not_before must be at most 366 days ahead"
+    CHECK (not_before IS NULL OR julianday(not_before) <= julianday(created_at) + 366)
 );
 
 -- The first event of each dedup key. A later one with the same key is not written.
