@@ -486,6 +486,7 @@ struct SchemaState {
   int version = 0;         // 0: nothing there yet.
   int newest_known = 0;    // to this program
   int oldest_program = 0;  // The schema asks for a program that knows at least this version.
+  bool readable = true;    // False: there are tables, but this user may not read their version; the rest is unknown.
 };
 
 // Makes and changes the store's tables. Used by one thread; two may run at once, one waits.

@@ -22,7 +22,7 @@ void add_init(CLI::App& root, Request& request) {
   auto options = std::make_shared<InitOptions>();
   auto* app = add_command(root, "init", "Write a commented configuration; never overwrites one",
                           "  waybill init\n"
-                          "  waybill init --store postgresql://waybill_relay@db/clinic clinic.toml\n");
+                          "  waybill init --store postgresql://clinic_relay@db/clinic clinic.toml\n");
   app->add_option("file", options->path, "File to write")->capture_default_str();
   app->callback([&request, options] {
     request.action = [&request, options] {

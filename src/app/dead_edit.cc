@@ -168,6 +168,7 @@ ExitCode dead_edit(const Sources& sources, const DeadEditOptions& options) {
   }
 
   const auto store = ready_store(load_settings(sources));
+  const auto at_work = store->operate();
   const UndeliveredList list = find_where(*store->inspector(), options, id);
   const UndeliveredView& view = list.events.front();
   if (hand) edit.payload = edit_by_hand(view);
@@ -178,7 +179,7 @@ ExitCode dead_edit(const Sources& sources, const DeadEditOptions& options) {
   check(view.event, edit, headers);
 
   const Operation operation{.id = EventId::make(), .by = operator_name(sources.environment, options.act.by)};
-  if (!options.act.dry_run) store->operate()->edit(operation, view.destination, id, edit);
+  if (!options.act.dry_run) at_work->edit(operation, view.destination, id, edit);
   if (options.act.json) {
     print(as_json(options, operation, view, edit));
   } else if (options.act.dry_run) {

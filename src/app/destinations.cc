@@ -56,12 +56,13 @@ int relays_of(const StoreStatus& status, const std::string& name) {
 
 ExitCode set_paused(const Sources& sources, const DestinationActOptions& options, bool paused) {
   const auto store = ready_store(load_settings(sources));
+  const auto at_work = store->operate();  // First: a user without the role is told which one this takes.
   const StoreStatus status = store->inspector()->status();
   require_destination(status, options.destination);
   const Operation operation = operation_of(sources, options.act);
   const std::string_view kind = paused ? "pause" : "resume";
   const bool already = is_paused(status, options.destination) == paused;
-  if (!options.act.dry_run) store->operate()->pause(operation, options.destination, paused);
+  if (!options.act.dry_run) at_work->pause(operation, options.destination, paused);
   if (options.act.json) {
     print(as_json(kind, operation, options.destination, options.act.dry_run, std::nullopt));
   } else if (options.act.dry_run) {
@@ -96,8 +97,8 @@ ExitCode resume(const Sources& sources, const DestinationActOptions& options) {
 ExitCode rewind(const Sources& sources, const RewindOptions& options) {
   const RewindTo place = place_of(options);
   const auto store = ready_store(load_settings(sources));
-  require_destination(store->inspector()->status(), options.destination);
   const auto at_work = store->operate();
+  require_destination(store->inspector()->status(), options.destination);
   const Operation operation = operation_of(sources, options.act);
   const Count preview = at_work->rewind(operation, options.destination, place, true);
   const std::string what =
@@ -137,8 +138,8 @@ ExitCode destinations_list(const Sources& sources, const DestinationsListOptions
 ExitCode destinations_forget(const Sources& sources, const DestinationActOptions& options) {
   const Settings settings = load_settings(sources);
   const auto store = ready_store(settings);
-  require_destination(store->inspector()->status(), options.destination);
   const auto at_work = store->operate();
+  require_destination(store->inspector()->status(), options.destination);
   const Operation operation = operation_of(sources, options.act);
   const Count preview = at_work->forget(operation, options.destination, true);
   const std::string what =

@@ -60,7 +60,8 @@ void examine_destinations(const Settings& settings, std::vector<Finding>& findin
 
 void examine_schema(Store& store, std::vector<Finding>& findings) {
   require_schema(store);
-  findings.push_back({Level::ok, "schema", fmt::format("version {}", store.schema()->state().version), ""});
+  if (const SchemaState state = store.schema()->state(); state.readable)
+    findings.push_back({Level::ok, "schema", fmt::format("version {}", state.version), ""});
 }
 
 // A destination that nobody serves any more still holds the log back.

@@ -19,7 +19,8 @@ namespace {
 constexpr std::string_view text_before_store =
     R"(# Waybill: where events rest, and where they go. All keys and their defaults: waybill config show
 
-# "postgresql://user@host/database", or "sqlite:FILE" for a file that needs no server.
+# "postgresql://user@host/database", or "sqlite:FILE" for a file that needs no server. On PostgreSQL the user has the role
+# waybill_relay; 'waybill migrate' runs as the owner of the tables (docs/postgresql.md).
 # A password belongs into ~/.pgpass, a file (store_file = "…") or the environment ("${env:NAME}").
 )";
 

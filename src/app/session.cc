@@ -34,6 +34,7 @@ std::unique_ptr<Store> ready_store(const Settings& settings) {
 
 void require_schema(Store& store) {
   const SchemaState state = store.schema()->state();
+  if (!state.readable) return;  // The work itself will be refused, with the role that it takes.
   if (state.version == 0)
     throw Error(Remedy::fix_config,
                 fmt::format("{}: the tables are not there; run 'waybill migrate'", store.describe()));

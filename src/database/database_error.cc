@@ -40,11 +40,35 @@ bool is_stale_plan(std::string_view state, const PGresult* result) {
   return state == "0A000" && function && std::string_view(function) == "RevalidateCachedQuery";
 }
 
-std::string_view way_out(std::string_view state) {
+template <std::size_t count>
+bool ends_with_one_of(std::string_view message, const std::array<std::string_view, count>& names) {
+  while (message.ends_with('"')) message.remove_suffix(1);
+  return std::any_of(names.begin(), names.end(), [&](std::string_view name) {
+    if (!message.ends_with(name)) return false;
+    const std::string_view before = message.substr(0, message.size() - name.size());
+    return before.empty() || before.ends_with(' ') || before.ends_with('"');
+  });
+}
+
+// The server names the table or function at the end of its message, and we know which role may use it. The roles are
+// named after the schema. (The program says more: it knows the schema, and what it was about to do.)
+std::string_view way_to_role(std::string_view message) {
+  constexpr std::array<std::string_view, 5> events{"event", "dedup", "enqueue", "first_id", "new_id"};
+  constexpr std::array<std::string_view, 11> services{
+      "stream_event", "snapshot",   "inbox",      "idempotency",       "projection",     "projection_progress",
+      "append",       "try_append", "first_time", "idempotency_begin", "idempotency_end"};
+  if (message.find("waybill.tenant") != std::string_view::npos) return "";  // Ours, and says what to do.
+  if (ends_with_one_of(message, events)) return "; grant this user the role waybill_enqueue";
+  if (ends_with_one_of(message, services))
+    return "; grant this user the role waybill_service, or name the transaction's tenant (waybill.tenant)";
+  return "; grant this user the role waybill_enqueue to write events, or waybill_service to use streams, the inbox, "
+         "idempotency keys and projections as well";
+}
+
+std::string_view way_out(std::string_view state, std::string_view message) {
   if (state == "42P01" || state == "3F000" || state == "42883" || state == "42703")
     return "; run 'waybill migrate' on this database";
-  if (state == "42501")
-    return "; grant this user the role it needs (waybill_enqueue, waybill_relay, …), or name its transaction's tenant";
+  if (state == "42501") return way_to_role(message);
   if (state == "25006")
     return "; this is a standby, or default_transaction_read_only is on: name the primary, or turn that off";
   if (state == "53100") return "; make room on the server's disk";
@@ -111,7 +135,7 @@ bool is_collision(std::string_view sqlstate) {
 Error postgres_refusal(std::string_view who, std::string_view sqlstate, std::string_view message) {
   const std::string text = one_line(message);
   return {postgres_remedy(sqlstate),
-          fmt::format("{}: {}{}", who, quotes_data(sqlstate) ? without_value(text) : text, way_out(sqlstate))};
+          fmt::format("{}: {}{}", who, quotes_data(sqlstate) ? without_value(text) : text, way_out(sqlstate, text))};
 }
 
 Error postgres_error(std::string_view who, const pg_conn* connection, const pg_result* result) {

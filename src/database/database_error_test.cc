@@ -40,6 +40,24 @@ TEST(DatabaseError, Security32_DataAreNotQuoted) {
   EXPECT_EQ(R"(db: violates check constraint "c")", says("23514", R"(violates check constraint "c")"));
 }
 
+TEST(DatabaseError, ARefusalNamesTheRoleThatIsMissing) {
+  const auto says = [](const char* message) {
+    return std::string(postgres_refusal("db", "42501", message).what()).substr(std::string("db: ").size());
+  };
+  EXPECT_EQ("permission denied for table event; grant this user the role waybill_enqueue",
+            says("permission denied for table event"));
+  EXPECT_EQ("permission denied for function enqueue; grant this user the role waybill_enqueue",
+            says("permission denied for function enqueue"));
+  EXPECT_THAT(says("permission denied for table stream_event"), testing::HasSubstr("the role waybill_service"));
+  EXPECT_THAT(says(R"(new row violates row-level security policy for table "inbox")"),
+              testing::HasSubstr("or name the transaction's tenant (waybill.tenant)"));
+  EXPECT_THAT(
+      says("permission denied for schema waybill"),
+      testing::AllOf(testing::HasSubstr("waybill_enqueue to write events"), testing::HasSubstr("waybill_service")));
+  EXPECT_EQ("this is a transaction of tenant 'a' (waybill.tenant)",
+            says("this is a transaction of tenant 'a' (waybill.tenant)"));
+}
+
 TEST(DatabaseError, Row19_AFullDiskHasAWayOut) {
   sqlite3* raw = nullptr;
   ASSERT_EQ(SQLITE_OK, sqlite3_open(":memory:", &raw));

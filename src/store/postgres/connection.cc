@@ -36,6 +36,13 @@ bool is_commit(const PgRows& result) {
   return std::string_view(PQcmdStatus(result.memory().get())) == "COMMIT";
 }
 
+// For want of rights. What a function of ours raises under the same code says by itself what to do.
+bool is_denial(const PGresult* result) {
+  const char* raised_by = PQresultErrorField(result, PG_DIAG_SOURCE_FUNCTION);
+  return std::string_view(PQresultErrorField(result, PG_DIAG_SQLSTATE)) == "42501" &&
+         (!raised_by || std::string_view(raised_by) != "exec_stmt_raise");
+}
+
 const PgQuery begin_statement{"begin", "BEGIN ISOLATION LEVEL READ COMMITTED"};
 const PgQuery commit_statement{"commit", "COMMIT"};
 // By SET LOCAL in effect: a pooler hands the session to others after the transaction. A relay that is stopped
@@ -138,6 +145,10 @@ void PgConnection::fail_connection() const {
 
 void PgConnection::fail(const PGresult* result) const {
   if (!PQresultErrorField(result, PG_DIAG_SQLSTATE)) fail_connection();
+  if (way_out_of_denial_ && is_denial(result))
+    throw Error(Remedy::fix_config,
+                fmt::format("postgresql: {}; {}", one_line(PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY)),
+                            way_out_of_denial_()));
   throw postgres_error("postgresql", raw(), result);
 }
 

@@ -3,12 +3,14 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include <libpq-fe.h>
@@ -99,6 +101,9 @@ class PgConnection {
   // From here on no transaction but of this server's.
   void stay_on(PgServer server) { server_ = std::move(server); }
 
+  // What to add to an error of the server's that is for want of rights (42501). See way_to_right().
+  void on_denied(std::function<std::string()> way_out) { way_out_of_denial_ = std::move(way_out); }
+
   // One statement in a transaction of its own.
   PgRows run(const PgStatement& statement);
   // Several statements in a transaction of their own and one round trip, under the session's settings.
@@ -145,6 +150,7 @@ class PgConnection {
   void roll_back();
 
   PgHandle connection_;
+  std::function<std::string()> way_out_of_denial_;
   std::set<std::string> prepared_;
   enum class Queued { prepare, frame, statement };  // frame: BEGIN, settings, COMMIT
   std::vector<Queued> queued_;                      // in the pipeline, in order

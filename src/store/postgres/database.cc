@@ -86,8 +86,17 @@ PgQueries::PgQueries(const std::string& schema)
 PgDatabase::PgDatabase(PostgresOptions the_options, Log the_log)
     : options(std::move(the_options)), log(std::move(the_log)), queries(options.schema) {}
 
-PgConnection PgDatabase::connect(const std::string& purpose, std::chrono::milliseconds statement_max) const {
+PgConnection PgDatabase::connect_unchecked(const std::string& purpose, PgRight right,
+                                           std::chrono::milliseconds statement_max) const {
   PgConnection connection(options.url, purpose, statement_max);
+  connection.on_denied(
+      [url = options.url, schema = options.schema, right] { return way_to_right(url, schema, right); });
+  return connection;
+}
+
+PgConnection PgDatabase::connect(const std::string& purpose, PgRight right,
+                                 std::chrono::milliseconds statement_max) const {
+  PgConnection connection = connect_unchecked(purpose, right, statement_max);
   const PgQuery check{"check", filled_in(postgres_sql::check, "schema", options.schema)};
   const PgRows rows = connection.run({&check});
   const auto oldest_program = rows.integer(0, 1);
@@ -111,7 +120,7 @@ PgConnection PgDatabase::connect(const std::string& purpose, std::chrono::millis
        .token = std::string(rows.text(0, 5)),
        .timeline = timeline,
        .newest_timeline = &newest_timeline_});
-  check_timeline(connection, static_cast<int>(rows.integer(0, 3)), timeline);
+  if (right != PgRight::enqueue) check_timeline(connection, static_cast<int>(rows.integer(0, 3)), timeline);
   return connection;
 }
 

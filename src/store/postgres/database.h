@@ -9,6 +9,7 @@
 
 #include "database/sql_text.h"
 #include "store/postgres/connection.h"
+#include "store/postgres/rights.h"
 
 namespace waybill {
 
@@ -32,11 +33,15 @@ struct PgDatabase {
   const Log log;
   const PgQueries queries;
 
+  // Connects, for work that takes the right; a refusal for want of it says how to get it. Nothing else is checked.
+  PgConnection connect_unchecked(const std::string& purpose, PgRight right,
+                                 std::chrono::milliseconds statement_max = pg_statement_max) const;
   // Connects and checks that the schema is one we know, and that this is the database it was made in: on
   // every connection, since after a restore or on a clone our snapshots mean nothing; and that no other server has
-  // taken its place meanwhile, unless that is expected.
+  // taken its place meanwhile, unless that is expected. (An application may write wherever it was promoted to.)
   // The connection stays on that server.
-  PgConnection connect(const std::string& purpose, std::chrono::milliseconds statement_max = pg_statement_max) const;
+  PgConnection connect(const std::string& purpose, PgRight right,
+                       std::chrono::milliseconds statement_max = pg_statement_max) const;
 
  private:
   void check_timeline(PgConnection& connection, int noted, int found) const;

@@ -18,7 +18,9 @@ constexpr std::uint64_t reach = 200;
 class PgFollower final : public Follower {
  public:
   explicit PgFollower(PgDatabasePtr database)
-      : database_(std::move(database)), queries_(database_->queries), connection_(database_->connect("follower")) {
+      : database_(std::move(database)),
+        queries_(database_->queries),
+        connection_(database_->connect("follower", PgRight::read)) {
     const PgQuery query{"shards",
                         filled_in("SELECT shards FROM {schema}.identity", "schema", database_->options.schema)};
     const auto count = connection_.run({&query}).integer(0, 0);

@@ -64,7 +64,9 @@ std::vector<Trouble> troubles_of(std::string_view json) {
 class PgInspector final : public Inspector {
  public:
   explicit PgInspector(PgDatabasePtr database)
-      : database_(std::move(database)), queries_(database_->queries), connection_(database_->connect("inspector")) {}
+      : database_(std::move(database)),
+        queries_(database_->queries),
+        connection_(database_->connect("inspector", PgRight::read)) {}
 
   StoreStatus status() override;
   EventList list(const EventFilter& filter) override;

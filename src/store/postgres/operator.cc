@@ -24,7 +24,7 @@ EventId id_at(const PgRows& rows, int row, int column) {
 class PgOperator final : public Operator {
  public:
   explicit PgOperator(PgDatabasePtr database)
-      : database_(std::move(database)), connection_(database_->connect("operator")) {}
+      : database_(std::move(database)), connection_(database_->connect("operator", PgRight::operate)) {}
 
   std::int64_t count(const UndeliveredFilter& filter) override {
     PgParameters parameters{parameter(filter.destination)};

@@ -14,7 +14,7 @@ namespace {
 class PgWriter final : public Writer {
  public:
   explicit PgWriter(PgDatabasePtr database)
-      : database_(std::move(database)), connection_(database_->connect("writer")) {
+      : database_(std::move(database)), connection_(database_->connect("writer", PgRight::enqueue)) {
     connection_.begin("");
   }
   std::vector<EventId> enqueue(std::span<const Event> events) override {

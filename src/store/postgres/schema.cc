@@ -28,13 +28,14 @@ class PgSchema final : public Schema {
   explicit PgSchema(PgDatabasePtr database) : database_(std::move(database)) {}
 
   SchemaState state() override {
-    PgConnection connection(database_->options.url, "schema");
-    const int version = this->version(connection);
-    if (version == 0) return {.version = 0, .newest_known = postgres_schema_version, .oldest_program = 0};
+    PgConnection connection = database_->connect_unchecked("schema", PgRight::read);
+    SchemaState state{.newest_known = postgres_schema_version, .readable = may_read(connection)};
+    if (!state.readable) return state;
+    state.version = version(connection);
+    if (state.version == 0) return state;
     const PgQuery query{"oldest", fill("SELECT max(oldest_program) FROM {schema}.migration")};
-    return {.version = version,
-            .newest_known = postgres_schema_version,
-            .oldest_program = static_cast<int>(connection.run({&query}).integer(0, 0))};
+    state.oldest_program = static_cast<int>(connection.run({&query}).integer(0, 0));
+    return state;
   }
 
   std::string print() const override {
@@ -44,12 +45,13 @@ class PgSchema final : public Schema {
     return sql + "\n" + fill(postgres_sql::grants) + "COMMIT;\n";
   }
 
-  // Everything in one transaction, under a lock that a second migrate waits for; no other lock is waited for
-  // longer than a few seconds, since whoever comes behind us in a queue for it waits as well.
+  // Everything in one transaction, under a lock that a second migrate waits for, a minute at most: everybody can take
+  // it. No other lock is waited for longer than a few seconds, since whoever comes behind us in a queue for it waits as
+  // well.
   std::vector<int> migrate() override {
-    PgConnection connection(database_->options.url, "migrate", pg_no_limit);
+    PgConnection connection = database_->connect_unchecked("migrate", PgRight::own, pg_no_limit);
     connection.begin(
-        "SET LOCAL lock_timeout = 0; SELECT pg_advisory_xact_lock(hashtextextended('waybill migrate', 0)); "
+        "SET LOCAL lock_timeout = '60s'; SELECT pg_advisory_xact_lock(hashtextextended('waybill migrate', 0)); "
         "SET LOCAL lock_timeout = '5s';");
     const int present = version(connection);
     if (present == 0) connection.script(preamble());
@@ -66,6 +68,16 @@ class PgSchema final : public Schema {
   }
 
  private:
+  // True also if there is nothing to read. By the catalog, which everybody may read.
+  bool may_read(PgConnection& connection) const {
+    const PgQuery query{
+        "may_read",
+        "SELECT count(*) = 0 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace "
+        "WHERE n.nspname = $1 AND c.relname = 'migration' AND NOT (pg_catalog.has_schema_privilege(n.oid, 'USAGE') AND "
+        "pg_catalog.has_table_privilege(c.oid, 'SELECT'))"};
+    return connection.run({&query, {database_->options.schema}}).boolean(0, 0);
+  }
+
   int version(PgConnection& connection) const {
     const PgQuery there{"there", "SELECT to_regclass($1) IS NOT NULL"};
     if (!connection.run({&there, {database_->options.schema + ".migration"}}).boolean(0, 0)) return 0;

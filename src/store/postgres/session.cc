@@ -66,7 +66,7 @@ class PgSession final : public Session {
         queries_(database_->queries),
         relay_(relay),
         destination_(std::move(destination)),
-        connection_(database_->connect("relay " + destination_)) {}
+        connection_(database_->connect("relay " + destination_, PgRight::relay)) {}
 
   std::vector<Opened> open(std::span<const Lease> leases, Start start, bool again) override;
   void close(std::span<const std::int32_t> shards) override;
