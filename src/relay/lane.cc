@@ -182,8 +182,8 @@ void Lane::put_back(Position position, const Undelivered& row, Steady now) {
   back.state = State::put_back;
   back.attempts = row.attempts;
   --under_way_;
+  back.time = now + row.wait;
   put_back_[position] = row;
-  if (row.standing == Standing::retrying && !abandoned_) delayed_.push({now + row.wait, position});
 }
 
 // Those of the key that are still in the lane are buried when the cursor comes to them.
@@ -226,20 +226,13 @@ std::optional<Steady> Lane::release_due(Steady now) {
     delayed_.pop();
     if (!in_lane(position)) continue;
     Entry& due = entry(position);
-    if (due.state == State::put_back && put_back_.at(position).standing == Standing::retrying) {
-      put_back_.erase(position);
-      due.state = State::waiting;
-    } else if (due.state != State::waiting || !std::exchange(due.scheduled, false)) {
-      continue;
-    }
-    if (!announces()) ready_.push_back(position);
+    if (due.state == State::waiting && std::exchange(due.scheduled, false) && !announces()) ready_.push_back(position);
   }
   siding_.want_due(now);
   std::optional<Steady> next = siding_.next_due();
   const auto look_at = [&](Steady time) { next = std::min(next.value_or(time), time); };
   if (!delayed_.empty()) look_at(delayed_.top().time);
-  if (!entries_.empty() && entries_.front().state == State::under_way && entries_.front().time + options_.slow > now)
-    look_at(entries_.front().time + options_.slow);
+  if (const auto time = first_passable_at(); time && *time > now) look_at(*time);
   return next;
 }
 
@@ -250,6 +243,17 @@ bool Lane::has_room(std::uint64_t key) const {
          (siding_.events_of(key) < options_.blocked_per_key_max && siding_.events() < options_.blocked_max);
 }
 
+// When the cursor may pass the first event by the time alone, if it may.
+std::optional<Steady> Lane::first_passable_at() const {
+  if (entries_.empty()) return std::nullopt;
+  const Entry& first = entries_.front();
+  if (first.state == State::under_way) return first.time + options_.slow;
+  if (first.state == State::put_back && waits(put_back_.at(first_).standing)) return first.time;
+  return std::nullopt;
+}
+
+// A retry goes by way of the siding, where it is announced. So when it is due it is passed even at the limit: nothing
+// else would free the shard.
 bool Lane::can_pass(Steady now) const {
   if (entries_.empty()) return false;
   const Entry& first = entries_.front();
@@ -257,7 +261,8 @@ bool Lane::can_pass(Steady now) const {
     case State::finished:
       return false;
     case State::put_back:
-      return !put_back_.at(first_).blocks || has_room(first.key);
+      return !put_back_.at(first_).blocks || has_room(first.key) ||
+             (waits(put_back_.at(first_).standing) && first.time <= now);
     case State::under_way:
       return now - first.time >= options_.slow && has_room(first.key);
     case State::waiting:
@@ -275,7 +280,9 @@ void Lane::pass_first(Steady now) {
   Undelivered row = this->row(first_);
   switch (first.state) {
     case State::put_back:
-      siding_.add(put_back_.at(first_), now);
+      row = std::move(put_back_.at(first_));
+      row.wait = milliseconds_until(first.time, now);
+      siding_.add(row, now);
       put_back_.erase(first_);
       break;
     case State::under_way:

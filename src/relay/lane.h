@@ -130,7 +130,7 @@ class Lane {
     EventView* event = nullptr;
     std::uint64_t key = 0;
     Position next_of_key = none;
-    Steady time{};                          // When it was handed out; of a scheduled one, when it is due.
+    Steady time{};                          // When it was handed out; scheduled or put back: when it is due.
     std::shared_ptr<const void> payload{};  // If that was loaded by itself.
     std::int32_t attempts = 0;
     State state = State::waiting;
@@ -158,6 +158,7 @@ class Lane {
 
   bool announces() const { return options_.announce || careful_left_ > 0; }
   bool has_room(std::uint64_t key) const;
+  std::optional<Steady> first_passable_at() const;
   void pass_first(Steady now);
   void unchain(const Entry& entry);
   Siding::Item item_of(const Entry& entry, Undelivered row) const;

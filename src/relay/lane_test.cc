@@ -195,15 +195,49 @@ TEST_F(LaneTest, ABlockedKeyIsDrainedInOrderAndHandedBackWhenThatIsSaved) {
   EXPECT_EQ(0, lane_->blocked());
 }
 
-TEST_F(LaneTest, WhatIsDueBeforeTheCursorHasPassedItStaysInTheLane) {
+// The first is under way, so the cursor stands. Row 14: the second may be what kills relays, and must leave a trace.
+TEST_F(LaneTest, Row14_ARetryThatIsDueBeforeTheCursorPassesItIsAnnounced) {
   read("a1 b2");
   go();
   fails(2, 100ms);
   now_ += 100ms;
-  EXPECT_EQ("2", go());
-  done(2);
+  EXPECT_EQ("", go());
+  EXPECT_EQ("nothing", save());
   done(1);
-  EXPECT_EQ("2 done", save());
+  EXPECT_EQ("2 done 2-retrying", save());
+  EXPECT_EQ("", go());  // It was due already, and is to be announced.
+  EXPECT_EQ("stays 2-retrying-sending", save());
+  EXPECT_EQ("2", go());
+  EXPECT_EQ(2, lane_->row(under_way_.at(2)).attempts);
+}
+
+// A slow event holds a retry behind it up for no longer than it holds the cursor up; then the retry is due when it was
+// to be, not later.
+TEST_F(LaneTest, ARetryWaitsForTheCursorNoLongerThanASecond) {
+  read("a1 b2 c3");
+  go();
+  fails(2, 100ms);
+  fails(3, 1'500ms);
+  EXPECT_EQ(now_ + 1s, lane_->release_due(now_));
+  now_ += 1s;
+  EXPECT_EQ("3 done 1-retrying 2-retrying 3-retrying", save());
+  EXPECT_EQ("", go());
+  EXPECT_EQ("stays 1-retrying 2-retrying-sending 3-retrying", save());
+  EXPECT_EQ(now_ + 500ms, lane_->release_due(now_));
+}
+
+// Else nothing would ever make room: all that is blocked waits for a person.
+TEST_F(LaneTest, ARetryIsPassedAtTheLimitWhenItIsDue) {
+  begin({.blocked_max = 1});
+  read("a1 b2");
+  go();
+  stands(1, {.standing = Standing::held, .blocks = true});
+  EXPECT_EQ("1 1-held", save());
+  fails(2, 100ms);
+  EXPECT_EQ("nothing", save());
+  EXPECT_EQ(now_ + 100ms, lane_->release_due(now_));
+  now_ += 100ms;
+  EXPECT_EQ("2 done 1-held 2-retrying", save());
 }
 
 TEST_F(LaneTest, TheNextOfTheKeyGoesWhenABurialIsSaved) {
