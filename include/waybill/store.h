@@ -200,9 +200,9 @@ class Session {
 // What a heartbeat brings back.
 struct Pulse {
   std::vector<Lease> mine{};
-  std::vector<Lease> free{};                      // To be had now, of the destinations served; with the term they have.
-  std::map<std::string, int> shards{};            // destination -> how many there are
-  std::map<std::string, int> relays{};            // destination -> relays alive that serve it, this one included
+  std::vector<Lease> free{};            // To be had now, of the destinations served; with the term they have.
+  std::map<std::string, int> shards{};  // destination -> how many there are
+  std::map<std::string, int> relays{};  // destination -> relays alive that serve it and do not leave, this one included
   std::chrono::milliseconds next_expiry{};        // Until the next relay would be given up; the lease if there is none.
   std::map<std::string, std::int64_t> changes{};  // destination -> higher whenever a person has changed something there
   std::set<std::string> paused{};                 // destinations to which nothing is to be published now
@@ -222,8 +222,10 @@ class Membership {
  public:
   virtual ~Membership() = default;
 
-  // Says "I am alive, and serve these destinations" for another lease from now.
-  virtual Pulse beat(std::span<const std::string> destinations) = 0;
+  // Says "I am alive, and serve these destinations" for another lease from now. A relay that is `leaving` keeps the
+  // leases it still has, and is told of them, but others no longer count it among those that serve a destination
+  // (Pulse::relays): what it gives back is theirs at once.
+  virtual Pulse beat(std::span<const std::string> destinations, bool leaving = false) = 0;
 
   // From the next beat() on these troubles, and no others, are shown with this relay (RelayStatus::troubles).
   virtual void report(std::span<const Trouble> troubles) = 0;

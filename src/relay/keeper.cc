@@ -72,7 +72,7 @@ std::size_t Keeper::beat(Steady now) {
   const bool lapsed = sent >= trust_.until();
   last_beat_ = now;
   report_troubles();
-  const Pulse pulse = membership_->beat(names_);
+  const Pulse pulse = membership_->beat(names_, winding_up_);
   next_beat_ = now + std::min<Steady::duration>({lease / 5, 1s, pulse.next_expiry + 10ms});
   for (const auto& carrier : carriers_) {
     std::vector<Lease> mine;
@@ -156,8 +156,14 @@ std::vector<Lease> Keeper::wanted(const Pulse& pulse, const Carrier& carrier, st
   return leases;
 }
 
+// Others hear that this relay leaves before anything is given back: what is free is then theirs, whoever looks first.
 void Keeper::wind_up() {
   winding_up_ = true;
+  next_beat_ = context_.clock.steady();
+  try {
+    turn();
+  } catch (const Error&) {  // The next turn says so again.
+  }
   for (const auto& carrier : carriers_) give_back_surplus(*carrier, 0);
 }
 

@@ -33,7 +33,8 @@ class Keeper {
   // Waits until there is something to do, at most until `deadline`.
   void wait(Steady deadline);
 
-  // From now on takes no leases and has the carriers give back all they hold.
+  // From now on takes no leases, no longer counts when others work out their share, and has the carriers give back all
+  // they hold, each shard as soon as nothing of it is under way.
   void wind_up();
   // Says good-bye.
   void leave();

@@ -1,6 +1,7 @@
 #include "waybill/relay.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <thread>
 
@@ -511,6 +512,36 @@ TEST(RelayOnThreads, StopHandsOverAtOnce) {
   EXPECT_EQ(0, status.destinations.at(0).pending.value);
   EXPECT_EQ(0, status.destinations.at(0).shards_owned);
   EXPECT_TRUE(status.relays.empty());
+}
+
+// One destination of a relay that leaves hangs, which takes the relay up to its grace. The shards of the other are the
+// next relay's at once.
+TEST(RelayOnThreads, Row85_AHangingDestinationKeepsNoOtherFromBeingHandedOver) {
+  const auto store = memory_store({.shards = 16});
+  std::array<ScriptedSink::Script, 4> scripts;
+  scripts[1].answers = false;
+  scripts[3].answers = false;
+  Relay leaves(*store, RelayOptions{.name = "leaves", .lease = 1s, .grace = 1s});
+  Relay stays(*store, RelayOptions{.name = "stays", .lease = 1s, .grace = 0ms});
+  leaves.add({.name = "well"}, std::make_unique<ScriptedSink>(scripts[0]));
+  leaves.add({.name = "hangs"}, std::make_unique<ScriptedSink>(scripts[1]));
+  stays.add({.name = "well"}, std::make_unique<ScriptedSink>(scripts[2]));
+  stays.add({.name = "hangs"}, std::make_unique<ScriptedSink>(scripts[3]));
+  const auto eventually = [](std::chrono::milliseconds time, const auto& condition) {
+    for (const Steady end = std::chrono::steady_clock::now() + time; !condition(); std::this_thread::sleep_for(1ms))
+      if (std::chrono::steady_clock::now() > end) return false;
+    return true;
+  };
+  enqueue(*store, 100);
+  std::jthread leaving([&](const std::stop_token& stop) { leaves.run(stop); });
+  ASSERT_TRUE(eventually(10s, [&] { return leaves.counts("well").delivered == 100; }));
+  std::jthread staying([&](const std::stop_token& stop) { stays.run(stop); });
+  ASSERT_TRUE(eventually(10s, [&] { return stays.counts("well").leases == 8; }));
+  ASSERT_GT(leaves.counts("hangs").leases, 0U);
+  leaving.request_stop();
+  EXPECT_TRUE(eventually(900ms, [&] { return stays.counts("well").leases == 16; }));
+  EXPECT_TRUE(leaves.health().running);  // So it is not that it had gone.
+  EXPECT_GT(leaves.counts("hangs").leases, 0U);
 }
 
 // A transaction that stays open keeps the store from telling.

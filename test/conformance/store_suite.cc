@@ -305,6 +305,23 @@ TEST_P(StoreSuite, AReleasedLeaseIsFreeAtOnce) {
   EXPECT_EQ(one.leases.size(), one.membership->take(pulse.free).size());
 }
 
+// It finishes what it has begun, while others take what it gives back.
+TEST_P(StoreSuite, Row85_ARelayThatLeavesKeepsItsLeasesAndCountsForNobodysShare) {
+  Worker one = worker();
+  const std::string out = "out";
+  EXPECT_EQ(1, one.membership->beat(std::span(&out, 1)).relays.at(out));
+  const Pulse pulse = one.membership->beat(std::span(&out, 1), true);
+  EXPECT_EQ(one.leases.size(), pulse.mine.size());
+  EXPECT_TRUE(pulse.free.empty());
+  const auto relays = store_->inspector()->status().relays;
+  ASSERT_EQ(1U, relays.size());
+  EXPECT_TRUE(relays[0].alive);
+  EXPECT_TRUE(relays[0].destinations.empty());
+  if (GetParam().name == "sqlite") return;  // There is one relay at a time.
+  const auto other = store_->join({.id = EventId::make().to_string(), .name = "other", .lease = 5s});
+  EXPECT_EQ(1, other->beat(std::span(&out, 1)).relays.at(out));
+}
+
 TEST_P(StoreSuite, AFollowerResumesAtEveryPlace) {
   for (const char* name : {"a", "b", "c", "d", "e"}) enqueue(name);
   const auto follower = store_->follow();

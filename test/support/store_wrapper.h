@@ -102,8 +102,8 @@ class WrappedStore : public Store {
    public:
     WrappedMembership(WrappedStore& store, std::unique_ptr<Membership> target)
         : store_(store), target_(std::move(target)) {}
-    Pulse beat(std::span<const std::string> destinations) override {
-      return store_.run({.name = "beat"}, [&] { return target_->beat(destinations); });
+    Pulse beat(std::span<const std::string> destinations, bool leaving) override {
+      return store_.run({.name = "beat"}, [&] { return target_->beat(destinations, leaving); });
     }
     void report(std::span<const Trouble> troubles) override { target_->report(troubles); }
     std::vector<Lease> take(std::span<const Lease> free) override {

@@ -16,12 +16,13 @@ class MemoryMembership final : public Membership {
     std::erase(tables_->sleepers, waker_);
   }
 
-  Pulse beat(std::span<const std::string> destinations) override {
+  Pulse beat(std::span<const std::string> destinations, bool leaving) override {
     const std::lock_guard lock(tables_->mutex);
+    const auto served = leaving ? std::span<const std::string>{} : destinations;
     tables_->relays[relay_.id] = {.name = relay_.name,
                                   .alive_until = tables_->clock.steady() + relay_.lease,
                                   .last_seen = tables_->clock.now(),
-                                  .destinations = {destinations.begin(), destinations.end()},
+                                  .destinations = {served.begin(), served.end()},
                                   .troubles = troubles_,
                                   .rules = relay_.rules};
     Pulse pulse{.next_expiry = relay_.lease};

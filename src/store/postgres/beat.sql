@@ -3,11 +3,13 @@
 --   destination: name, shards, relays alive that serve it besides this one, paused, changes
 --   expiry: milliseconds until the next relay's time runs out; null if there is none
 -- It does not touch the log: whoever has that locked must not cost a relay its leases.
--- $1 id, $2 name, $3 lease in ms, $4 destinations, $5 troubles, $6 rules
+-- A relay that leaves serves nothing any more as far as others are concerned, and still hears of its leases.
+-- $1 id, $2 name, $3 lease in ms, $4 destinations, $5 troubles, $6 rules, $7 whether it leaves
 WITH clock AS MATERIALIZED (SELECT clock_timestamp() AS now),
 beat AS (
   INSERT INTO {schema}.relay (id, name, alive_until, last_seen, destinations, troubles, rules)
-  SELECT $1, $2, now + $3 * interval '1 millisecond', now, $4::text[], $5::json, $6::json FROM clock
+  SELECT $1, $2, now + $3 * interval '1 millisecond', now,
+         CASE WHEN $7::boolean THEN '{}' ELSE $4::text[] END, $5::json, $6::json FROM clock
   ON CONFLICT (id) DO UPDATE SET alive_until = excluded.alive_until, last_seen = excluded.last_seen,
                                  destinations = excluded.destinations, troubles = excluded.troubles
 ), others AS MATERIALIZED (

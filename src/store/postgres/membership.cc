@@ -54,10 +54,10 @@ class PgMembership final : public Membership {
       connection_.script(fmt::format("SET idle_session_timeout = {}", std::max(relay_.lease, silence_max).count()));
   }
 
-  Pulse beat(std::span<const std::string> destinations) override {
-    const PgStatement statement{
-        &queries_.beat,
-        {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations), troubles_, rules_}};
+  Pulse beat(std::span<const std::string> destinations, bool leaving) override {
+    const PgStatement statement{&queries_.beat,
+                                {relay_.id, relay_.name, std::to_string(relay_.lease.count()), pg_array(destinations),
+                                 troubles_, rules_, leaving ? "t" : "f"}};
     Pulse pulse = read(connection_.run(statement));
     if (pulse.shards.size() < destinations.size()) {
       connection_.run({&queries_.enroll, {pg_array(destinations)}});

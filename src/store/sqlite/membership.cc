@@ -34,9 +34,9 @@ class SqliteMembership final : public Membership {
     bind_files(*files_, log_, state_);
   }
 
-  Pulse beat(std::span<const std::string> destinations) override {
+  Pulse beat(std::span<const std::string> destinations, bool leaving) override {
     opened_.check();
-    say_alive(destinations);
+    say_alive(leaving ? std::span<const std::string>{} : destinations);
     Pulse pulse{.next_expiry = relay_.lease};
     const bool copy = notice_copy();
     for (const std::string& destination : destinations) {
