@@ -82,14 +82,16 @@ bool waits(Standing standing);
 // of its event.
 struct Undelivered {
   // Is an attempt under way? Said before it begins, so that whoever comes after a crash knows of it.
-  enum class Sending : std::uint8_t { no, yes, alone };  // alone: with nothing else of this relay and destination
+  // on_trial: with nothing else of this relay and destination, and if the relay dies, that counts against the event.
+  enum class Sending : std::uint8_t { no, yes, on_trial };
 
   std::int64_t seq = 0;
   std::uint64_t key = 0;  // key_hash(); 0: it waits for nobody, and nobody for it.
   Standing standing = Standing::retrying;
   bool blocks = false;  // Events of its key wait behind it.
   std::int32_t attempts = 0;
-  std::int32_t crashes = 0;  // Attempts in a row that their relays did not survive; all but the first were alone.
+  std::int32_t crashes = 0;  // Attempts in a row that their relays did not survive; all but the first went alone.
+  std::int32_t blamed = 0;   // Of these, those that count against the event.
   Sending sending = Sending::no;
   std::chrono::milliseconds wait{};  // Until it may be tried, from when it is written or read.
   std::string error{};

@@ -117,7 +117,10 @@ std::size_t Carrier::open(const std::vector<Lease>& leases, bool again) {
     if (found == opened.end()) {
       forget(lease.shard);
     } else {
-      options.begun_again = shards_.find(lease.shard)->begun;  // A connection may break before anything was sent.
+      Shard& shard = *shards_.find(lease.shard);
+      options.begun_again = shard.begun;  // A connection may break before anything was sent.
+      if (!shard.since) shard.since = context_.clock.steady();
+      options.since = shard.since;
       shards_.open(lease.shard, found->lease, lanes_.open(*found, options, context_.clock.steady()));
     }
   }

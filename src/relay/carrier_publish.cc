@@ -77,8 +77,8 @@ void Carrier::judge(Lane& lane, Lane::Position position, const Outcome& outcome,
 
 void Carrier::judge_after_crash(Lane& lane, Lane::Position position, Steady now) {
   const Undelivered row = lane.row(position);
-  const Verdict verdict = lane.begun_again() ? verdict_after_break(destination_, row, chance())
-                                             : verdict_after_crash(destination_, lane.event(position), row, chance());
+  const Verdict verdict =
+      lane.begun_again() ? verdict_after_break(destination_, row, chance()) : verdict_after_crash(destination_, row);
   lane.add_attempt({.seq = row.seq,
                     .number = row.attempts,
                     .at = context_.clock.now(),
@@ -157,12 +157,13 @@ std::size_t Carrier::publish_others(Steady now, std::size_t most, Steady turn_en
   return submitted;
 }
 
-// An event that may have killed a relay goes when nothing else does: if it was not its fault, it comes out. It is
-// announced no sooner: should we die, that counts against the one that was tried and none of those that wait.
+// An event that may have killed a relay goes when nothing else does, after a time without it (trial.h): if it was not
+// its fault, it comes out. It is announced no sooner: should we die, that counts against the one that was tried and
+// none of those that wait.
 std::size_t Carrier::publish_alone(Lane& lane) {
   if (lanes_.under_way() > 0) return 0;
   if (!lane.alone_announced()) {
-    lane.announce_alone();
+    lane.announce_alone(context_.clock.steady());
     return 1;
   }
   const auto position = lane.next_alone();

@@ -26,7 +26,7 @@ Lane::Lane(const Opened& opened, std::uint32_t serial, Options options, Steady n
       serial_(serial),
       options_(options),
       careful_left_(opened.crashes >= crashes_suspicious ? careful_events : 0) {
-  siding_.open(opened, now);
+  siding_.open(opened, options.since.value_or(now), now);
   siding_.announce_every(announces());
 }
 

@@ -36,6 +36,7 @@ class Lane {
 
   struct Options {
     bool begun_again = false;         // This relay had it before, and is alive.
+    std::optional<Steady> since{};    // Since when this relay works on it; none: since now.
     bool announce = false;            // Every attempt is told the store before it begins,
     std::size_t announced_max = 100;  // of so many at once.
     std::int64_t blocked_per_key_max = 500'000;
@@ -76,7 +77,7 @@ class Lane {
   bool wants_alone() const { return siding_.wants_alone(); }
   bool alone_announced() const { return siding_.alone_announced(); }
   bool one_is_alone() const { return siding_.one_is_alone(); }
-  void announce_alone() { siding_.announce_alone(); }
+  void announce_alone(Steady now) { siding_.announce_alone(now); }
   std::optional<Position> next_alone();
   void acquit() { siding_.acquit(); }
 

@@ -132,7 +132,7 @@ Shard Shards::begin_anew(std::int32_t number) {
   Shard& shard = by_number_.at(number);
   WAYBILL_ASSERT(shard.stage == Shard::Stage::open);
   const Shard before = shard;
-  shard = {.lease = before.lease};
+  shard = {.lease = before.lease, .since = before.since};
   return before;
 }
 

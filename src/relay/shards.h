@@ -28,12 +28,13 @@ struct Shard {
   };
   Lease lease{};
   Stage stage = Stage::granted;
-  bool begun = false;      // This relay has had a lane of it before, since it was granted.
-  bool returning = false;  // To be finished, settled and given back.
-  bool hungry = true;      // May have more to read. Means nothing while returning.
-  bool stale = false;      // A person has changed something: to be finished, settled and begun anew.
-  bool at_limit = false;   // As said last.
-  Lane* lane = nullptr;    // iff open
+  bool begun = false;             // This relay has had a lane of it before, since it was granted.
+  std::optional<Steady> since{};  // When it first had one.
+  bool returning = false;         // To be finished, settled and given back.
+  bool hungry = true;             // May have more to read. Means nothing while returning.
+  bool stale = false;             // A person has changed something: to be finished, settled and begun anew.
+  bool at_limit = false;          // As said last.
+  Lane* lane = nullptr;           // iff open
 
   bool ending() const { return returning || stale; }
   bool wants_to_read() const { return hungry && !returning; }

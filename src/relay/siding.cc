@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/assert.h"
+#include "relay/trial.h"
 
 namespace waybill {
 namespace {
@@ -17,7 +18,8 @@ std::size_t bytes_of(const Siding::Item& item) {
 
 }  // namespace
 
-void Siding::open(const Opened& opened, Steady now) {
+void Siding::open(const Opened& opened, Steady since, Steady now) {
+  since_ = since;
   for (const BlockedKey& blocked : opened.blocked) {
     keys_[blocked.key] = {.events = blocked.events, .asked = true};
     events_ += blocked.events;
@@ -93,6 +95,11 @@ void Siding::rest_until(Steady time, std::uint64_t key) {
 }
 
 void Siding::want_due(Steady now) {
+  while (!in_control_.empty() && in_control_.begin()->first <= now) {
+    doubtful_.push_back(in_control_.begin()->second);
+    in_control_.erase(in_control_.begin());
+  }
+  if (on_trial() && now >= trial_end_) end_trial();
   while (!due_.empty() && due_.top().time <= now) {
     const std::uint64_t number = due_.top().key;
     due_.pop();
@@ -196,7 +203,7 @@ void Siding::let_go(Number number) {
   if (item.row.sending != Undelivered::Sending::no) {
     suspects_.push_back(number);
   } else if (item.row.crashes > 0) {
-    doubtful_.push_back(number);
+    in_control_.emplace(since_ + trial::control(item.row.crashes), number);
   } else if (announce_ || item.row.attempts > 0) {
     announce(number, Undelivered::Sending::yes);
   } else {
@@ -213,11 +220,30 @@ void Siding::announce(Number number, Undelivered::Sending how) {
   announcing_.push_back(number);
 }
 
-void Siding::announce_alone() {
+void Siding::announce_alone(Steady now) {
   WAYBILL_ASSERT(!alone_ && !doubtful_.empty());
   alone_ = doubtful_.front();
   doubtful_.pop_front();
-  announce(*alone_, Undelivered::Sending::alone);
+  const std::int32_t crashes = items_.at(*alone_).row.crashes;
+  const bool counts = trial::counts(crashes, now - since_);
+  announce(*alone_, counts ? Undelivered::Sending::on_trial : Undelivered::Sending::yes);
+  trial_end_ = now + trial::length(crashes);
+}
+
+// The one on trial, announced or under way.
+const Siding::Item* Siding::on_trial() const {
+  const std::optional<Number> number = alone_ ? alone_ : alone_under_way_;
+  if (!number) return nullptr;
+  const Item& item = items_.at(*number);
+  return item.row.sending == Undelivered::Sending::on_trial ? &item : nullptr;
+}
+
+// It stays alone, but if the relay dies now, that does not count against it.
+void Siding::end_trial() {
+  Undelivered& row = items_.at(alone_ ? *alone_ : *alone_under_way_).row;
+  row.sending = Undelivered::Sending::yes;
+  tell_row(row);
+  alone_late_ = true;
 }
 
 std::optional<Siding::Number> Siding::next_alone() {
@@ -293,12 +319,13 @@ void Siding::finish(Number number) {
 }
 
 void Siding::again_first(Number number) {
+  const bool alone = alone_under_way_ == number;
   not_under_way(number);
   Undelivered& row = items_.at(number).row;
   if (row.sending == Undelivered::Sending::no) --row.attempts;
   if (abandoned_) {
     take_back(row);
-  } else if (row.sending == Undelivered::Sending::alone) {
+  } else if (alone) {
     alone_ = number;
     alone_over_ = false;
   } else {
@@ -400,6 +427,7 @@ std::vector<std::uint64_t> Siding::saved() {
   for (const Number number : std::exchange(announcing_, {}))
     if (number != alone_) ready_.push_back(number);
   alone_over_ = false;
+  alone_late_ = false;
   const std::set<std::uint64_t> told = std::exchange(told_, {});
   for (const std::uint64_t number : told) {
     Key& key = keys_.at(number);
@@ -422,9 +450,11 @@ std::vector<std::uint64_t> Siding::saved() {
 void Siding::abandon_rest() {
   abandoned_ = true;
   park();
+  if (on_trial()) end_trial();  // A relay that is to leave and does not may be killed for that.
   for (const Number number : announcing_) take_back(items_.at(number).row);
   ready_.clear();
   parked_.clear();
+  in_control_.clear();
   doubtful_.clear();
   suspects_.clear();
   announcing_.clear();
@@ -435,8 +465,12 @@ void Siding::abandon_rest() {
 }
 
 std::optional<Steady> Siding::next_due() const {
-  if (due_.empty()) return keyless_due_;
-  return std::min(due_.top().time, keyless_due_.value_or(due_.top().time));
+  std::optional<Steady> next = keyless_due_;
+  const auto look_at = [&](Steady time) { next = std::min(next.value_or(time), time); };
+  if (!due_.empty()) look_at(due_.top().time);
+  if (!in_control_.empty()) look_at(in_control_.begin()->first);
+  if (on_trial()) look_at(trial_end_);
+  return next;
 }
 
 }  // namespace waybill

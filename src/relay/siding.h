@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -40,8 +41,8 @@ class Siding {
     std::shared_ptr<const void> memory{};  // What the event points into.
   };
 
-  // As the store has it.
-  void open(const Opened& opened, Steady now);
+  // As the store has it. `since`: since when this relay works on the shard.
+  void open(const Opened& opened, Steady since, Steady now);
   // Whether every attempt is told before it begins, not only that at an event which has failed before.
   void announce_every(bool every) { announce_ = every; }
 
@@ -68,13 +69,13 @@ class Siding {
   std::optional<Number> next();
   std::optional<Number> next_suspect() { return next_of(suspects_); }
 
-  // --- What goes alone, since an attempt at it was not survived: when asked to, one is announced; it may go when that
-  // is saved.
+  // --- What goes alone, since an attempt at it was not survived (trial.h): when its control is over and when asked to,
+  // one is announced; it may go when that is saved.
   bool wants_alone() const { return !doubtful_.empty() || alone_; }
   bool alone_announced() const { return alone_.has_value(); }
   // Does the store know of one that goes alone, or will when told? Also when it is over, until that is saved.
   bool one_is_alone() const { return alone_ || alone_under_way_ || alone_over_; }
-  void announce_alone();
+  void announce_alone(Steady now);
   std::optional<Number> next_alone();
   // The relay ends of itself, so it was not killed by the one that is still under way: that is taken back.
   void acquit();
@@ -95,7 +96,7 @@ class Siding {
   // Adds to a settlement what the store is to know.
   void tell(Settlement& settlement);
   bool to_be_told() const { return !told_.empty() || !rows_.empty() || !delivered_.empty() || !attempts_.empty(); }
-  bool to_be_told_at_once() const { return announcing() || alone_over_; }
+  bool to_be_told_at_once() const { return announcing() || alone_over_ || alone_late_; }
   bool announcing() const { return !announcing_.empty(); }
   // Returns the keys that block no more.
   std::vector<std::uint64_t> saved();
@@ -140,6 +141,8 @@ class Siding {
   void take_back(Undelivered& row);
   void not_under_way(Number number);
   std::optional<Number> next_of(std::deque<Number>& queue);
+  const Item* on_trial() const;
+  void end_trial();
 
   bool announce_ = false;
   bool abandoned_ = false;
@@ -154,10 +157,14 @@ class Siding {
   std::deque<std::uint64_t> wanted_;  // keys; 0: those without
   std::deque<Number> ready_;
   std::deque<Number> parked_;
-  std::deque<Number> doubtful_;  // to go alone, not announced
-  std::optional<Number> alone_;  // the one of them that is,
+  Steady since_{};
+  std::multimap<Steady, Number> in_control_;  // to go alone, by when they may
+  std::deque<Number> doubtful_;               // those that may now, not announced
+  std::optional<Number> alone_;               // the one of them that is,
   std::optional<Number> alone_under_way_;
   bool alone_over_ = false;  // and then was, as far as we know
+  Steady trial_end_{};       // of the one that is on trial
+  bool alone_late_ = false;  // it is on trial no more; the store does not know
   std::deque<Number> suspects_;
   std::vector<Number> announcing_;  // may go when saved
   std::size_t under_way_ = 0;

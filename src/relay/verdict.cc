@@ -7,12 +7,10 @@
 
 #include "base/assert.h"
 #include "model/retry.h"
+#include "relay/trial.h"
 
 namespace waybill {
 namespace {
-
-// Buried after so many attempts in a row that no relay survived. All but the first were alone.
-constexpr std::int32_t crashes_max = 3;
 
 // Cut where a character begins.
 std::string bounded(std::string text) {
@@ -55,6 +53,7 @@ Verdict verdict(const DestinationOptions& destination, const EventView& event, U
   WAYBILL_ASSERT(outcome.kind != Outcome::Kind::delivered && outcome.kind != Outcome::Kind::unavailable);
   row.sending = Undelivered::Sending::no;
   row.crashes = 0;
+  row.blamed = 0;
   row.error = bounded(outcome.reason);
   if (outcome.kind == Outcome::Kind::unknown && destination.on_unknown == OnUnknown::hold)
     return held(destination, std::move(row));
@@ -67,6 +66,7 @@ Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered
                               double chance) {
   row.sending = Undelivered::Sending::no;
   row.crashes = 0;
+  row.blamed = 0;
   row.error = bounded(outcome.reason);
   if (outcome.kind == Outcome::Kind::unknown && destination.on_unknown == OnUnknown::hold)
     return held(destination, std::move(row));
@@ -74,16 +74,29 @@ Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered
   return again(destination, std::move(row), chance);
 }
 
-Verdict verdict_after_crash(const DestinationOptions& destination, const EventView& event, Undelivered row,
-                            double chance) {
-  const bool alone = row.sending == Undelivered::Sending::alone;
+// Only a death on trial says something of the event; no other counts as an attempt. The next control is its delay.
+Verdict verdict_after_crash(const DestinationOptions& destination, Undelivered row) {
+  const bool counts = row.sending == Undelivered::Sending::on_trial;
   row.sending = Undelivered::Sending::no;
   ++row.crashes;
   row.error = fmt::format("the relay that was sending it ended; {} in a row", row.crashes);
   if (destination.on_unknown == OnUnknown::hold) return held(destination, std::move(row));
-  if (alone && (row.crashes >= crashes_max || was_the_last(destination, event, row)))
-    return dead(destination, std::move(row));
-  return again(destination, std::move(row), chance);
+  if (counts) {
+    ++row.blamed;
+    if (row.blamed >= trial::blamed_max) {
+      row.error = fmt::format(
+          "{} of the last {} relays that sent it died soon after, with nothing else under way to the destination; each "
+          "had worked longer without it",
+          row.blamed, row.crashes);
+      return held(destination, std::move(row));
+    }
+  } else {
+    row.attempts = std::max(row.attempts - 1, 0);
+  }
+  row.standing = Standing::retrying;
+  row.blocks = row.key != 0;
+  row.wait = {};
+  return {.row = std::move(row)};
 }
 
 Verdict verdict_after_break(const DestinationOptions& destination, Undelivered row, double chance) {

@@ -21,9 +21,9 @@ Verdict verdict(const DestinationOptions& destination, const EventView& event, U
 Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered row, const Outcome& outcome,
                               double chance);
 
-// The same for an attempt that the relay which made it did not survive.
-Verdict verdict_after_crash(const DestinationOptions& destination, const EventView& event, Undelivered row,
-                            double chance);
+// The same for an attempt that the relay which made it did not survive. Deaths on trial (trial.h) count against the
+// event, until it is held; others do not, and are not counted as attempts.
+Verdict verdict_after_crash(const DestinationOptions& destination, Undelivered row);
 
 // The same for an attempt whose answer had not been saved when the relay lost its connection to the store.
 Verdict verdict_after_break(const DestinationOptions& destination, Undelivered row, double chance);

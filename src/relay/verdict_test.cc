@@ -71,35 +71,53 @@ TEST_F(VerdictTest, AnAttemptThatWasNotItsFaultDoesNotCount) {
 }
 
 // 14: a poison event.
-TEST_F(VerdictTest, WhatKillsRelaysIsTriedAloneThenBuried) {
-  destination_.retry.attempts = 100;
-  Undelivered row{.seq = 1, .key = 7, .attempts = 2, .sending = Undelivered::Sending::yes};
-  for (int crash = 1; crash <= 2; ++crash) {
-    row = verdict_after_crash(destination_, event_, row, 0.5).row;
-    EXPECT_EQ(Standing::retrying, row.standing);
-    EXPECT_EQ(crash, row.crashes);
-    EXPECT_EQ(Undelivered::Sending::no, row.sending);
-    row.sending = Undelivered::Sending::alone;
+TEST_F(VerdictTest, WhatKillsRelaysIsTriedAloneThenHeld) {
+  for (const OnDead on_dead : {OnDead::go_on, OnDead::block, OnDead::bury_key}) {
+    destination_.on_dead = on_dead;
+    Undelivered row{.seq = 1, .key = 7, .attempts = 2, .sending = Undelivered::Sending::yes};
+    for (int crash = 1; crash <= 3; ++crash) {
+      row = verdict_after_crash(destination_, row).row;
+      EXPECT_EQ(Standing::retrying, row.standing);
+      EXPECT_TRUE(row.blocks);
+      EXPECT_EQ(crash, row.crashes);
+      EXPECT_EQ(crash - 1, row.blamed);
+      EXPECT_EQ(Undelivered::Sending::no, row.sending);
+      EXPECT_EQ(0ms, row.wait);  // It has its control to wait for.
+      row.sending = Undelivered::Sending::on_trial;
+    }
+    const Verdict verdict = verdict_after_crash(destination_, row);
+    EXPECT_EQ(Standing::held, verdict.row.standing);
+    EXPECT_EQ(on_dead != OnDead::go_on, verdict.row.blocks);
+    EXPECT_FALSE(verdict.bury_key);
+    // One attempt that is survived clears it.
+    const Undelivered survived = waybill::verdict(destination_, event_, row, {1, Kind::retry, "why"}, 0.5).row;
+    EXPECT_EQ(0, survived.crashes);
+    EXPECT_EQ(0, survived.blamed);
   }
-  EXPECT_EQ(Standing::dead, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
-  // One attempt that is survived clears it.
-  EXPECT_EQ(0, verdict(destination_, event_, row, {1, Kind::retry, "why"}, 0.5).row.crashes);
 }
 
-// The last attempt may never have begun.
-TEST_F(VerdictTest, ACrashAmongOthersBuriesNothing) {
+// Whether it was under way among others, or for long: a death that may have come from outside is no attempt either.
+TEST_F(VerdictTest, ADeathThatDoesNotCountNeitherHoldsNorBuriesAnything) {
   destination_.retry.attempts = 2;
-  Undelivered row{.seq = 1, .key = 7, .attempts = 2, .sending = Undelivered::Sending::yes};
-  EXPECT_EQ(Standing::retrying, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
-  row.sending = Undelivered::Sending::alone;
-  EXPECT_EQ(Standing::dead, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
+  Undelivered row{.seq = 1, .key = 7, .attempts = 2, .blamed = 2};
+  for (int crash = 1; crash <= 100; ++crash) {
+    row.sending = Undelivered::Sending::yes;
+    row.attempts = 2;
+    row = verdict_after_crash(destination_, row).row;
+    ASSERT_EQ(Standing::retrying, row.standing);
+    ASSERT_EQ(crash, row.crashes);
+    ASSERT_EQ(2, row.blamed);
+    ASSERT_EQ(1, row.attempts);
+  }
 }
 
 TEST_F(VerdictTest, ABreakOfTheStoreCountsAgainstNobody) {
-  const Undelivered row{.seq = 1, .key = 7, .attempts = 12, .crashes = 2, .sending = Undelivered::Sending::alone};
+  const Undelivered row{
+      .seq = 1, .key = 7, .attempts = 12, .crashes = 2, .blamed = 1, .sending = Undelivered::Sending::on_trial};
   const Verdict verdict = verdict_after_break(destination_, row, 0.5);
   EXPECT_EQ(Standing::retrying, verdict.row.standing);
   EXPECT_EQ(2, verdict.row.crashes);
+  EXPECT_EQ(1, verdict.row.blamed);
   EXPECT_EQ(11, verdict.row.attempts);
   EXPECT_EQ(Undelivered::Sending::no, verdict.row.sending);
 }
@@ -107,7 +125,7 @@ TEST_F(VerdictTest, ABreakOfTheStoreCountsAgainstNobody) {
 TEST_F(VerdictTest, WhereNothingIsSentTwiceACrashHoldsTheEvent) {
   destination_.on_unknown = OnUnknown::hold;
   const Undelivered row{.seq = 1, .key = 7, .attempts = 1, .sending = Undelivered::Sending::yes};
-  EXPECT_EQ(Standing::held, verdict_after_crash(destination_, event_, row, 0.5).row.standing);
+  EXPECT_EQ(Standing::held, verdict_after_crash(destination_, row).row.standing);
 }
 
 TEST_F(VerdictTest, ErrorsAreBoundedBetweenCharacters) {

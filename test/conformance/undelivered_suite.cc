@@ -56,16 +56,18 @@ TEST_P(StoreSuite, RowsChangeAndEnd) {
   settlement.undelivered[0].standing = Standing::dead;
   settlement.undelivered[0].blocks = false;
   settlement.undelivered[1].attempts = 3;
-  settlement.undelivered[1].sending = Undelivered::Sending::alone;
-  settlement.undelivered[1].crashes = 1;
+  settlement.undelivered[1].sending = Undelivered::Sending::on_trial;
+  settlement.undelivered[1].crashes = 2;
+  settlement.undelivered[1].blamed = 1;
   settlement.attempts = {
       {.seq = before.items[1].row.seq, .number = 1, .outcome = Outcome::Kind::rejected, .error = "x"}};
   EXPECT_TRUE(second.session->exchange(std::span(&settlement, 1), {}).lost.empty());
   const Fetched after = second.session->fetch(std::span(&all, 1));
   ASSERT_EQ("c", names(after));
   EXPECT_EQ(3, after.items[0].row.attempts);
-  EXPECT_EQ(1, after.items[0].row.crashes);
-  EXPECT_EQ(Undelivered::Sending::alone, after.items[0].row.sending);
+  EXPECT_EQ(2, after.items[0].row.crashes);
+  EXPECT_EQ(1, after.items[0].row.blamed);
+  EXPECT_EQ(Undelivered::Sending::on_trial, after.items[0].row.sending);
   const auto inspector = store_->inspector();
   const auto dead = inspector->undelivered({.standings = {Standing::dead}});
   ASSERT_EQ(1U, dead.events.size());

@@ -32,6 +32,7 @@ class MemoryOperator final : public Operator {
       row.row.blocks = row.row.key != 0;
       row.row.attempts = 0;
       row.row.crashes = 0;
+      row.row.blamed = 0;
       row.row.sending = Undelivered::Sending::no;
       row.due = tables_->clock.steady();
       ++row.redrives;

@@ -68,8 +68,8 @@ BEGIN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay, {schema}.rules TO %I', role);
       EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
       -- Not what people put in place of a payload, nor that they did.
-      EXECUTE format('GRANT INSERT (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, sending, '
-        'due, error), UPDATE (key, standing, blocks, attempts, crashes, sending, due, since, error), DELETE '
+      EXECUTE format('GRANT INSERT (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, blamed, '
+        'sending, due, error), UPDATE (key, standing, blocks, attempts, crashes, blamed, sending, due, since, error), DELETE '
         'ON {schema}.undelivered TO %I', role);
       EXECUTE format('GRANT INSERT ON {schema}.kept, {schema}.attempt TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);

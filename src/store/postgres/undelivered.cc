@@ -117,6 +117,7 @@ PgParameters row_parameters(PgParameters fence, std::span<const Placed<Undeliver
       .add(rows, [](const auto& each) { return each.item->blocks; })
       .add(rows, [](const auto& each) { return std::int64_t{each.item->attempts}; })
       .add(rows, [](const auto& each) { return std::int64_t{each.item->crashes}; })
+      .add(rows, [](const auto& each) { return std::int64_t{each.item->blamed}; })
       .add(rows, [](const auto& each) { return static_cast<std::int64_t>(each.item->sending); })
       .add(rows, [](const auto& each) { return std::int64_t{each.item->wait.count()}; })
       .add(rows, [](const auto& each) { return storable(each.item->error); })
@@ -236,9 +237,10 @@ Undelivered undelivered_at(const PgRows& rows, int row, int column) {
           .blocks = rows.boolean(row, column + 4),
           .attempts = static_cast<std::int32_t>(rows.integer(row, column + 5)),
           .crashes = static_cast<std::int32_t>(rows.integer(row, column + 6)),
-          .sending = static_cast<Undelivered::Sending>(rows.integer(row, column + 7)),
-          .wait = std::chrono::milliseconds(rows.integer(row, column + 8)),
-          .error = std::string(rows.text(row, column + 9))};
+          .blamed = static_cast<std::int32_t>(rows.integer(row, column + 7)),
+          .sending = static_cast<Undelivered::Sending>(rows.integer(row, column + 8)),
+          .wait = std::chrono::milliseconds(rows.integer(row, column + 9)),
+          .error = std::string(rows.text(row, column + 10))};
 }
 
 Standing standing_of(std::string_view text) {

@@ -24,10 +24,10 @@ std::vector<PgStatement> fetch_statements(const PgQueries& queries, const std::s
                                           std::span<const Wanted> wanted);
 Fetched read_fetched(std::span<const PgRows> results, std::span<const Wanted> wanted);
 
-// A row of `undelivered`, from its columns seq, shard, key, standing, blocks, attempts, crashes, sending, wait, error,
-// of which seq is `column`.
+// A row of `undelivered`, from its columns seq, shard, key, standing, blocks, attempts, crashes, blamed, sending, wait,
+// error, of which seq is `column`.
 Undelivered undelivered_at(const PgRows& rows, int row, int column);
-inline constexpr int undelivered_columns_count = 10;
+inline constexpr int undelivered_columns_count = 11;
 
 Standing standing_of(std::string_view text);
 

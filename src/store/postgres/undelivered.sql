@@ -1,15 +1,15 @@
 -- Writes rows of `undelivered`, new ones and in place of old ones, and keeps a copy of what is dead. Only for shards whose
 -- lease is ours, which settle.sql has locked.
 -- $1 destination, $2 owner, $3 shards, $4 terms; for each row $5 shard, $6 seq, $7 key, $8 standing, $9 blocks,
--- $10 attempts, $11 crashes, $12 sending, $13 milliseconds to wait, $14 error
+-- $10 attempts, $11 crashes, $12 blamed, $13 sending, $14 milliseconds to wait, $15 error
 WITH written AS (
   INSERT INTO {schema}.undelivered AS u (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes,
-                                         sending, due, error)
-  SELECT $1, r.shard, r.seq, e.slot, e.id, r.key, r.standing, r.blocks, r.attempts, r.crashes, r.sending,
+                                         blamed, sending, due, error)
+  SELECT $1, r.shard, r.seq, e.slot, e.id, r.key, r.standing, r.blocks, r.attempts, r.crashes, r.blamed, r.sending,
          clock_timestamp() + r.wait * interval '1 millisecond', r.error
   FROM unnest($5::smallint[], $6::bigint[], $7::bigint[], $8::text[], $9::boolean[], $10::integer[], $11::integer[],
-              $12::smallint[], $13::bigint[], $14::text[])
-       AS r (shard, seq, key, standing, blocks, attempts, crashes, sending, wait, error)
+              $12::integer[], $13::smallint[], $14::bigint[], $15::text[])
+       AS r (shard, seq, key, standing, blocks, attempts, crashes, blamed, sending, wait, error)
   LEFT JOIN LATERAL (
     SELECT e.slot, e.id FROM {schema}.event e WHERE e.shard = r.shard AND e.seq = r.seq
     UNION ALL
@@ -20,7 +20,8 @@ WITH written AS (
     JOIN {schema}.lease l ON l.destination = $1 AND l.shard = m.shard AND l.term = m.term AND l.owner = $2))
   ON CONFLICT (destination, shard, seq) DO UPDATE
   SET key = excluded.key, standing = excluded.standing, blocks = excluded.blocks, attempts = excluded.attempts,
-      crashes = excluded.crashes, sending = excluded.sending, due = excluded.due, error = excluded.error,
+      crashes = excluded.crashes, blamed = excluded.blamed, sending = excluded.sending, due = excluded.due,
+      error = excluded.error,
       since = CASE WHEN excluded.standing IN ('expired', 'dead', 'held') AND excluded.standing <> u.standing
                    THEN excluded.since ELSE u.since END
   RETURNING u.shard, u.seq, u.slot, u.standing

@@ -6,7 +6,8 @@ FROM (SELECT d.name FROM {schema}.destination d WHERE $1::text IS NULL OR d.name
 CROSS JOIN unnest(coalesce($2::text[], '{retrying,blocked,scheduled,held,expired,dead,dismissed}')) AS s (standing)
 CROSS JOIN LATERAL (
   SELECT e.*, u.seq AS row_seq, u.shard AS row_shard, u.key AS row_key, u.standing, u.blocks, u.attempts, u.crashes,
-         u.sending, ceil(greatest(0, 1000 * extract(epoch FROM u.due - clock_timestamp())))::bigint, u.error, u.redrives,
+         u.blamed, u.sending,
+         ceil(greatest(0, 1000 * extract(epoch FROM u.due - clock_timestamp())))::bigint, u.error, u.redrives,
          u.destination, u.since, u.due,
          u.payload AS edited_payload, u.payload_bytes AS edited_bytes, u.headers AS edited_headers
   FROM {schema}.undelivered u

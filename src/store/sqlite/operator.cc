@@ -47,8 +47,8 @@ class SqliteOperator final : public Operator {
     const OperationView what{.kind = "redrive", .details = filter_details(filter)};
     return change(operation, what, filter, most, [&](std::int64_t seq, Moment moment) {
       Query query = state_.query(
-          "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, sending = 0, "
-          "due = ?4, redrives = redrives + 1, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
+          "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, blamed = 0, "
+          "sending = 0, due = ?4, redrives = redrives + 1, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
           "standing IN ('dead', 'held') AND since <= ?3");
       query.bind(4, microseconds(moment.now)).bind(5, to_rfc3339(moment.now));
       return touch(query, moment, filter.destination, seq);

@@ -47,9 +47,10 @@ class SqliteSession final : public Session {
             fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns()))),
         put_(state_.query(
             "INSERT INTO undelivered (destination, seq, id, key, standing, blocks, attempts, crashes, sending, due, "
-            "since, changed_at, error) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12) "
+            "since, changed_at, error, blamed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12, ?13) "
             "ON CONFLICT (destination, seq) DO UPDATE SET key = excluded.key, standing = excluded.standing, "
-            "blocks = excluded.blocks, attempts = excluded.attempts, crashes = excluded.crashes, "
+            "blocks = excluded.blocks, attempts = excluded.attempts, crashes = excluded.crashes, blamed = "
+            "excluded.blamed, "
             "sending = excluded.sending, due = excluded.due, changed_at = excluded.changed_at, error = "
             "excluded.error, since = CASE WHEN excluded.standing IN ('expired', 'dead', 'held') "
             "AND excluded.standing <> standing THEN excluded.since ELSE since END")),
@@ -225,6 +226,7 @@ class SqliteSession final : public Session {
         .bind(10, microseconds(now + row.wait))
         .bind(11, to_rfc3339(now))
         .bind(12, row.error)
+        .bind(13, row.blamed)
         .run();
   }
 

@@ -48,7 +48,8 @@ CREATE TABLE undelivered (
   standing    TEXT NOT NULL,
   blocks      INTEGER NOT NULL,
   attempts    INTEGER NOT NULL,
-  crashes     INTEGER NOT NULL,
+  crashes     INTEGER NOT NULL,            -- Attempts in a row that their relays did not survive;
+  blamed      INTEGER NOT NULL DEFAULT 0,  -- of these, those that count against the event.
   sending     INTEGER NOT NULL,
   due         INTEGER NOT NULL,  -- microseconds since 1970
   since       TEXT NOT NULL,     -- when it came here; of what has ended or is held, then

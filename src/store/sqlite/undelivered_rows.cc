@@ -15,7 +15,7 @@ using namespace std::chrono_literals;
 
 const std::string_view undelivered_columns =
     "destination, seq, key, standing, blocks, attempts, crashes, sending, due, error, id, since, redrives, "
-    "payload, headers";
+    "payload, headers, blamed";
 
 namespace {
 
@@ -88,6 +88,7 @@ UndeliveredRow undelivered_row(const Query& row, Time now) {
                               .blocks = row.integer(4) != 0,
                               .attempts = static_cast<std::int32_t>(row.integer(5)),
                               .crashes = static_cast<std::int32_t>(row.integer(6)),
+                              .blamed = static_cast<std::int32_t>(row.integer(15)),
                               .sending = static_cast<Undelivered::Sending>(row.integer(7)),
                               .error = std::string(row.text(9))},
                       .id = std::string(row.text(10)),

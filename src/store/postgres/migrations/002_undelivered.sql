@@ -25,8 +25,9 @@ CREATE TABLE {schema}.undelivered (
                    CHECK (standing IN ('retrying', 'blocked', 'scheduled', 'held', 'expired', 'dead', 'dismissed')),
   blocks         boolean NOT NULL,   -- Events of its key wait behind it.
   attempts       integer NOT NULL,
-  crashes        integer NOT NULL,   -- attempts, alone, that its relay did not survive
-  sending        smallint NOT NULL,  -- Is an attempt under way? 0 no, 1 yes, 2 with nothing else beside it
+  crashes        integer NOT NULL,   -- attempts in a row that their relays did not survive
+  blamed         integer NOT NULL DEFAULT 0,  -- of these, those that count against the event
+  sending        smallint NOT NULL,  -- Is an attempt under way? 0 no, 1 yes, 2 yes, and a crash counts against the event
   redrives       integer NOT NULL DEFAULT 0,
   due            timestamptz NOT NULL,  -- when it may be tried, if it waits for that
   since          timestamptz NOT NULL DEFAULT clock_timestamp(),  -- when it came here; of what has ended or is held, then

@@ -114,8 +114,8 @@ BEGIN
     redrive.before_seq, redrive.most)
   LOOP
     UPDATE {schema}.undelivered u
-    SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, sending = 0, redrives = u.redrives + 1,
-        due = clock_timestamp()
+    SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, blamed = 0, sending = 0,
+        redrives = u.redrives + 1, due = clock_timestamp()
     WHERE u.ctid = place;
     touched := touched + 1;
   END LOOP;
