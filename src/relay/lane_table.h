@@ -30,8 +30,11 @@ class LaneTable {
     return event;
   }
 
-  Chunk read(std::int64_t& upto, std::int64_t most, bool ends_window) const {
-    Chunk chunk{.shard = 3, .window = std::make_shared<Window>(), .ends_window = ends_window, .bytes = 10};
+  // `window`: of which the chunk before was, and not the last.
+  Chunk read(std::int64_t& upto, std::int64_t most, bool ends_window,
+             std::shared_ptr<const Window> window = nullptr) const {
+    if (!window) window = std::make_shared<Window>();
+    Chunk chunk{.shard = 3, .window = std::move(window), .ends_window = ends_window, .bytes = 10};
     while (upto < last() && most-- > 0) chunk.events.push_back(event(++upto));
     return chunk;
   }
@@ -88,26 +91,33 @@ class LaneTable {
         if (row.key == key && row.blocks) row = {.seq = seq, .key = key, .standing = Standing::dead};
   }
 
-  // Somebody redrives one of the dead, or dismisses it; nobody has told the lane.
-  void change_the_dead(int which, bool redrive, Steady now) {
-    std::vector<Undelivered*> dead;
-    for (auto& [seq, row] : rows)
-      if (row.standing == Standing::dead) dead.push_back(&row);
-    if (dead.empty()) return;
-    Undelivered& row = *dead[static_cast<std::size_t>(which) % dead.size()];
+  // Somebody redrives one that is dead or held, or dismisses it; nobody has told the lane.
+  void decide(int which, bool redrive, Steady now) {
+    const std::vector<std::int64_t> given_up = this->given_up();
+    if (!given_up.empty()) decide(given_up[static_cast<std::size_t>(which) % given_up.size()], redrive, now);
+  }
+  void decide(std::int64_t seq, bool redrive, Steady now) {
+    Undelivered& row = rows.at(seq);
     if (redrive) {
       row = {.seq = row.seq, .key = row.key, .standing = Standing::retrying, .blocks = row.key != 0};
       due_[row.seq] = now;
       redriven.insert(row.seq);
     } else {
       row.standing = Standing::dismissed;
+      row.blocks = false;
     }
   }
+  std::vector<std::int64_t> given_up() const {
+    std::vector<std::int64_t> found;
+    for (const auto& [seq, row] : rows)
+      if (row.standing == Standing::dead || row.standing == Standing::held) found.push_back(seq);
+    return found;
+  }
 
-  std::set<std::int64_t> sending_alone() const {
+  std::set<std::int64_t> on_trial() const {
     std::set<std::int64_t> alone;
     for (const auto& [seq, row] : rows)
-      if (row.sending == Undelivered::Sending::alone) alone.insert(seq);
+      if (row.sending == Undelivered::Sending::on_trial) alone.insert(seq);
     return alone;
   }
 
