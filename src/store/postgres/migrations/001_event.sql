@@ -318,10 +318,12 @@ RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
 $$;
 
 -- Makes the caller's commit reach the disk, and with it all that he has seen: a lock on a row is written to the server's
--- log. With its owner's rights: to lock a row takes the right to change it. And notes how far was read; see `history`.
+-- log. With its owner's rights: to lock a row takes the right to change it. And notes how far was read (see `history`), unless
+-- somebody else is at it: nobody waits here, and a place that was not noted is only refused where it could have been good.
 CREATE FUNCTION {schema}.flush() RETURNS void LANGUAGE sql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   UPDATE {schema}.history h SET followed = pg_snapshot_xmax(pg_current_snapshot())
-  FROM {schema}.identity i WHERE h.id = i.history AND h.followed < pg_snapshot_xmax(pg_current_snapshot());
+  WHERE h.id = (SELECT o.id FROM {schema}.history o JOIN {schema}.identity i ON i.history = o.id
+                WHERE o.followed < pg_snapshot_xmax(pg_current_snapshot()) FOR NO KEY UPDATE OF o SKIP LOCKED);
   SELECT FROM {schema}.identity FOR KEY SHARE
 $$;
