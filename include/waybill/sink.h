@@ -65,14 +65,14 @@ class Sink {
 //
 //   return Outcome::Kind::delivered;
 //   return {Outcome::Kind::rejected, "the address has no postcode"};
-struct Delivery {
-  Delivery(Outcome::Kind what, std::string why = {}) : kind(what), reason(std::move(why)) {}
+struct CallResult {
+  CallResult(Outcome::Kind what, std::string why = {}) : kind(what), reason(std::move(why)) {}
 
   Outcome::Kind kind;
   std::string reason;  // As Outcome::reason: shown in status, log and dead letters, so without payloads or secrets.
 };
 
 // A sink that calls `deliver` for one event after another. An exception counts as `retry`, with its text as the reason.
-std::unique_ptr<Sink> sink_from(std::function<Delivery(const EventView&)> deliver);
+std::unique_ptr<Sink> sink_from(std::function<CallResult(const EventView&)> deliver);
 
 }  // namespace waybill

@@ -104,7 +104,7 @@ class EnqueueLinesTest(EnqueueCase):
         self.assertEqual(len(payloads), len(result.out.splitlines()))
         out = self.succeed("events", "list", "--jsonl", "--payload").out
         for payload in payloads:
-            self.assertIn(f'"payload":{payload}}}', out)
+            self.assertIn(f'"payload":{payload}', out)
 
     def test_empty_input_and_empty_lines(self):
         self.assertEqual("", self.succeed("enqueue", stdin="").out)

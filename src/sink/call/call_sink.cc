@@ -10,7 +10,7 @@ namespace {
 
 class CallSink final : public Sink {
  public:
-  explicit CallSink(std::function<Delivery(const EventView&)> deliver) : deliver_(std::move(deliver)) {}
+  explicit CallSink(std::function<CallResult(const EventView&)> deliver) : deliver_(std::move(deliver)) {}
 
   void submit(const EventView& event, std::uint64_t ticket) override { taken_.push_back({&event, ticket}); }
 
@@ -37,7 +37,7 @@ class CallSink final : public Sink {
 
   Outcome call(const EventView& event, std::uint64_t ticket) {
     try {
-      Delivery delivery = deliver_(event);
+      CallResult delivery = deliver_(event);
       if (delivery.kind == Outcome::Kind::delivered) return {ticket, delivery.kind};
       if (delivery.reason.empty())
         delivery.reason =
@@ -50,14 +50,14 @@ class CallSink final : public Sink {
     }
   }
 
-  std::function<Delivery(const EventView&)> deliver_;
+  std::function<CallResult(const EventView&)> deliver_;
   std::vector<Taken> taken_;
   std::size_t next_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Sink> sink_from(std::function<Delivery(const EventView&)> deliver) {
+std::unique_ptr<Sink> sink_from(std::function<CallResult(const EventView&)> deliver) {
   return std::make_unique<CallSink>(std::move(deliver));
 }
 

@@ -33,7 +33,7 @@ TEST(CallSink, CallsInOrderAndReportsWhatWasSaid) {
 }
 
 TEST(CallSink, TheReasonIsTheFunctionsOwn) {
-  const auto sink = sink_from([](const EventView& event) -> Delivery {
+  const auto sink = sink_from([](const EventView& event) -> CallResult {
     if (event.topic == "plain") return Outcome::Kind::retry;
     return {event.topic == "good" ? Outcome::Kind::delivered : Outcome::Kind::rejected, "no postcode"};
   });
