@@ -282,7 +282,7 @@ class PlansTest : public testing::Test {
     return explainer.run(world.queries.news, {world.settled, world.base});
   }
   static Look beat(World& world, Explainer& explainer) {
-    return explainer.run(world.queries.beat, {"relay", "relay", "5000", "{out}", "[]", "{}"});
+    return explainer.run(world.queries.beat, {"relay", "relay", "5000", "{out}", "[]", "{}", "f"});
   }
 
   static Look list(World& world, Explainer& explainer) {

@@ -61,6 +61,12 @@ TEST_F(CertificatesTest, TheOthersAreBadInOneWayOnly) {
   EXPECT_EQ("", as_server(c.other_ca(), c.other_server().certificate));
 }
 
+mode_t mode_of(const path& file) {
+  struct stat found {};
+  EXPECT_EQ(0, ::stat(file.c_str(), &found)) << file;
+  return found.st_mode & 0777;
+}
+
 TEST_F(CertificatesTest, TheClientsIsAClients) {
   const auto& c = certificates();
   EXPECT_EQ("", complaint(c.ca(), c.client().certificate, {"-purpose", "sslclient"}));
@@ -70,15 +76,13 @@ TEST_F(CertificatesTest, TheClientsIsAClients) {
   EXPECT_NO_THROW(run_command({"sh", "-c", find, c.client().certificate.string()}));
 }
 
-TEST_F(CertificatesTest, KeysFitAndEverybodyMayReadThem) {
+// A key that others can read is refused.
+TEST_F(CertificatesTest, KeysFitAndOnlyTheirOwnerMayReadThem) {
   const auto& c = certificates();
   for (const auto& pair : {c.server(), c.client(), c.expired(), c.other_host(), c.other_server(), c.other_client()}) {
     expect_to_fit(pair);
-    for (const path& file : {pair.certificate, pair.key, c.ca(), c.other_ca()}) {
-      struct stat found {};
-      ASSERT_EQ(0, ::stat(file.c_str(), &found)) << file;
-      EXPECT_EQ(0644U, found.st_mode & 0777) << file;
-    }
+    EXPECT_EQ(0600U, mode_of(pair.key)) << pair.key;
+    for (const path& file : {pair.certificate, c.ca(), c.other_ca()}) EXPECT_EQ(0644U, mode_of(file)) << file;
   }
 }
 
