@@ -83,9 +83,9 @@ TEST_P(SettingsTest, ADatabaseThatIsReadOnlyByDefaultIsWaitedFor) {
   app("ALTER DATABASE " + name_ + " RESET default_transaction_read_only");
   for (int tries = 0; tries < 5 && delivered < 2; ++tries) {  // A session that was just being opened is still frozen.
     end_sessions();
-    eventually([&] { return delivered == 2; }, 4s);
+    eventually([&] { return delivered >= 2; }, 4s);
   }
-  EXPECT_EQ(2, delivered);
+  EXPECT_GE(delivered, 2) << "what was under way when a session ended comes again";
 }
 
 // Whatever we call, by whatever name: a stranger's is a better match for some types, and is on the search path wherever
