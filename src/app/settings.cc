@@ -201,7 +201,7 @@ void read_failure(Section& section, DestinationOptions& options) {
       section.integer("blocked_max", options.blocked_max, {1, 100'000'000}, "The same for all keys of one shard");
 }
 
-// A stream shows every event to whoever can connect, which are all users of this machine: so it asks for a token,
+// A stream shows every event to every client, and every user of this machine can connect: so it asks for a token,
 // unless somebody has said that it need not.
 std::string read_stream_token(Section& section) {
   constexpr std::size_t token_bytes_min = 16;

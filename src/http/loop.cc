@@ -181,7 +181,7 @@ void Loop::on_connection(void* loop, MHD_Connection* handle, void** context, MHD
   self.connections_.emplace(connection->number, std::move(connection));
 }
 
-// Makes room for one more: whoever has not sent a whole request for the longest time goes.
+// Makes room for one more connection: closes the one that has waited longest for a complete request.
 void Loop::cut_oldest_idle() {
   Connection* oldest = nullptr;
   for (auto& [number, connection] : connections_)

@@ -30,7 +30,7 @@ inline constexpr AddressRules subject{
 
 // Where events go: by a template. An event's own routing key counts instead of it where own keys are taken, and must
 // fit the template (Template::fits), unless that is empty. By default they are taken, unless the template names the
-// tenant: then whoever may enqueue would decide whose queue an event reaches.
+// tenant: otherwise a producer would decide whose queue an event reaches.
 class Address {
  public:
   // Throws Error(fix_config) if no event could ever be sent there. `rules` must outlive it.

@@ -56,8 +56,8 @@ const PgQuery settings{
     "set_config('plan_cache_mode', 'force_generic_plan', true), "
     "set_config('idle_in_transaction_session_timeout', '3s', true), set_config('lock_timeout', '5s', true)"};
 
-// What a role or a database may have set otherwise, or an application that shares the session through a pooler.
-// search_path: whoever may create functions in a schema on it could have us run his. client_min_messages: see
+// Settings that a role, a database or an application behind the same pooler may have changed. search_path: a user who
+// can create functions in a schema on it could have them run with our rights. client_min_messages: see
 // ReplicationWatch.
 std::vector<std::pair<std::string, std::string>> pinned_settings(std::chrono::milliseconds statement_max,
                                                                  int server_version) {

@@ -319,7 +319,7 @@ $$;
 
 -- Makes the caller's commit reach the disk, and with it all that he has seen: a lock on a row is written to the server's
 -- log. With its owner's rights: to lock a row takes the right to change it. And notes how far was read (see `history`), unless
--- somebody else is at it: nobody waits here, and a place that was not noted is only refused where it could have been good.
+-- another reader holds that row: flush() never waits. A place that was not noted may be refused after a fail-over.
 CREATE FUNCTION {schema}.flush() RETURNS void LANGUAGE sql VOLATILE
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $$
   UPDATE {schema}.history h SET followed = pg_snapshot_xmax(pg_current_snapshot())
