@@ -85,9 +85,12 @@ class Postgres:
     def child(self, role):
         while True:
             for pid in children_of(self.process.pid):
-                with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
-                    if f"postgres: {role}" in file.read():
-                        return pid
+                try:
+                    with open(f"/proc/{pid}/cmdline", encoding="utf-8") as file:
+                        if f"postgres: {role}" in file.read():
+                            return pid
+                except (FileNotFoundError, ProcessLookupError):
+                    pass  # It ended while we looked: some of the server's children are short-lived.
             time.sleep(0.01)
 
     def crash(self):

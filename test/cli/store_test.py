@@ -159,10 +159,10 @@ class RunTest(CliTest):
     def test_once_says_what_it_waits_for_and_ends_in_time(self):
         self.embedded('[destinations.full]\ntype = "file"\npath = "/dev/full"\n')
         self.succeed("enqueue", "--topic", "a", "--payload", "1")
-        result = self.run_cli("run", "--once", "--timeout", "2s", "--set", "grace=100ms")
+        result = self.run_cli("run", "--once", "--timeout", "5s", "--set", "grace=100ms")
         self.assertEqual(4, result.code, result)
         self.assertIn("waybill: waiting for 'full': it is away: ", result.err)
-        self.assertIn("waybill: not done within --timeout 2s\n", result.err)
+        self.assertIn("waybill: not done within --timeout 5s\n", result.err)
         self.assertRegex(result.err, "waybill: left at 'full': 1 pending; it is away: .*No space left on device")
 
     def test_once_shows_progress_on_a_terminal(self):
