@@ -80,8 +80,10 @@ void examine_leftovers(const StoreStatus& status, const Settings& settings, std:
 void examine_rules(const StoreStatus& status, const Settings& settings, std::vector<Finding>& findings) {
   for (const auto& destination : settings.destinations) {
     for (const auto& relay : status.relays) {
+      const auto& served = relay.destinations;  // None, if it is leaving.
       const auto rules = relay.rules.find(destination.options.name);
       if (!relay.alive || rules == relay.rules.end()) continue;
+      if (std::find(served.begin(), served.end(), destination.options.name) == served.end()) continue;
       if (canonical(rules->second) == canonical(destination.options.match)) continue;
       findings.push_back({Level::warning, fmt::format("{}: rules", destination.options.name),
                           fmt::format("relay {} sends it {}; this configuration says {}", relay.name,

@@ -1,5 +1,6 @@
 #include "app/monitor.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace waybill::app {
@@ -16,7 +17,7 @@ void add(Latency& sum, const Latency& more) {
   sum.sum += more.sum;
 }
 
-// What was done adds up; how it stands is as the last one says.
+// What was done adds up, and so do leases; how it stands is as the last one says.
 void add(RelayCounts& sum, const RelayCounts& more) {
   sum.delivered += more.delivered;
   sum.repeated += more.repeated;
@@ -27,7 +28,7 @@ void add(RelayCounts& sum, const RelayCounts& more) {
   sum.dead += more.dead;
   add(sum.latency, more.latency);
   sum.lag = more.lag;
-  sum.leases = more.leases;
+  sum.leases += more.leases;
   sum.breaker = more.breaker;
   sum.trusted_until = more.trusted_until;
 }
@@ -36,30 +37,32 @@ void add(RelayCounts& sum, const RelayCounts& more) {
 
 void Monitor::look_at(const Relay& relay, const Caretaker& caretaker, std::vector<std::string> destinations) {
   const std::lock_guard lock(mutex_);
-  relay_ = &relay;
-  caretaker_ = &caretaker;
-  destinations_ = std::move(destinations);
+  watched_.push_back({&relay, &caretaker, std::move(destinations)});
 }
 
-void Monitor::look_away() {
+void Monitor::look_away(const Relay& relay) {
   const std::lock_guard lock(mutex_);
-  before_ = counts();
+  const auto gone =
+      std::find_if(watched_.begin(), watched_.end(), [&](const Watched& each) { return each.relay == &relay; });
+  if (gone == watched_.end()) return;
+  gone->add_counts(before_);
   for (auto& [name, counts] : before_) {
     counts.lag = {};
     counts.leases = 0;
     counts.breaker = {};
     counts.trusted_until = {};
   }
-  if (caretaker_)
-    if (const auto names = caretaker_->held_back()) held_back_ = names->size();
-  relay_ = nullptr;
-  caretaker_ = nullptr;
+  if (const auto names = gone->caretaker->held_back()) held_back_ = names->size();
+  watched_.erase(gone);
+}
+
+void Monitor::Watched::add_counts(std::map<std::string, RelayCounts>& sum) const {
+  for (const std::string& name : destinations) add(sum[name], relay->counts(name));
 }
 
 std::map<std::string, RelayCounts> Monitor::counts() const {
   auto sum = before_;
-  if (relay_)
-    for (const std::string& name : destinations_) add(sum[name], relay_->counts(name));
+  for (const Watched& each : watched_) each.add_counts(sum);
   return sum;
 }
 
@@ -68,16 +71,17 @@ Metrics Monitor::metrics() {
   const std::lock_guard lock(mutex_);
   metrics.destinations = counts();
   metrics.held_back = held_back_;
-  if (relay_) metrics.health = relay_->health();
-  if (!caretaker_) return metrics;
-  metrics.clean_failing = caretaker_->failing();
-  if (const auto names = caretaker_->held_back()) metrics.held_back = names->size();
+  if (watched_.empty()) return metrics;
+  const Watched& at_work = watched_.back();
+  metrics.health = at_work.relay->health();
+  metrics.clean_failing = at_work.caretaker->failing();
+  if (const auto names = at_work.caretaker->held_back()) metrics.held_back = names->size();
   return metrics;
 }
 
 RelayHealth Monitor::health() const {
   const std::lock_guard lock(mutex_);
-  return relay_ ? relay_->health() : RelayHealth{};
+  return watched_.empty() ? RelayHealth{} : watched_.back().relay->health();
 }
 
 }  // namespace waybill::app

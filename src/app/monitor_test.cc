@@ -46,12 +46,28 @@ TEST_F(MonitorTest, CountsGoOnOverAReload) {
     EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").delivered);
     EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").latency.count);
     EXPECT_GT(monitor_.metrics().destinations.at("out").leases, 0U);
-    monitor_.look_away();
+    monitor_.look_away(*now);
     clock_.advance(std::chrono::seconds(10));
     EXPECT_EQ(sum, monitor_.metrics().destinations.at("out").delivered);
     EXPECT_EQ(0U, monitor_.metrics().destinations.at("out").leases);
     EXPECT_EQ(0, monitor_.metrics().destinations.at("out").lag.count()) << "nobody serves it now";
   }
+}
+
+TEST_F(MonitorTest, TheOneThatLeavesCountsUntilItIsGone) {
+  const auto leaving = relay();
+  monitor_.look_at(*leaving, caretaker_, {"out"});
+  deliver(*leaving, 3);
+  const std::size_t leases = monitor_.metrics().destinations.at("out").leases;
+  EXPECT_GT(leases, 0U);
+  const auto next = relay();
+  monitor_.look_at(*next, caretaker_, {"out"});
+  EXPECT_EQ(leases, monitor_.metrics().destinations.at("out").leases);
+  EXPECT_EQ(3U, monitor_.metrics().destinations.at("out").delivered);
+  monitor_.look_away(*leaving);
+  EXPECT_EQ(0U, monitor_.metrics().destinations.at("out").leases);
+  EXPECT_EQ(3U, monitor_.metrics().destinations.at("out").delivered);
+  monitor_.look_away(*next);
 }
 
 TEST_F(MonitorTest, BetweenTwoRelaysNothingHangs) {

@@ -16,27 +16,18 @@
 #include "app/drain_watch.h"
 #include "app/monitor.h"
 #include "app/notify.h"
+#include "app/relay_at_work.h"
 #include "app/reloads.h"
 #include "app/session.h"
 #include "app/signals.h"
 #include "app/store_wait.h"
 #include "app/terminal.h"
 #include "app/time_limit.h"
+#include "app/wiring.h"
 #include "base/time_text.h"
-#include "upkeep/caretaker.h"
 
 namespace waybill::app {
 namespace {
-
-void log_counts(const Relay& relay, const Settings& settings, const Log& log) {
-  for (const auto& name : served_destinations(settings)) {
-    const RelayCounts counts = relay.counts(name);
-    log.info("done", {{"destination", name},
-                      {"delivered", fmt::format("{}", counts.delivered)},
-                      {"skipped", fmt::format("{}", counts.skipped)},
-                      {"failed", fmt::format("{}", counts.failed)}});
-  }
-}
 
 // Throws Error(fix_config) if events would not be safe at a destination.
 void require_safety(const Settings& settings, const Log& log) {
@@ -65,7 +56,8 @@ void choose(LogChoice& choice, const Settings& settings) {
   choice.format = settings.log_format;
 }
 
-// What works until a signal ends it: one relay after the other, each with the configuration of its time.
+// What works until a signal ends it: one relay after the other, each with the configuration of its time. The next one
+// begins while the last one leaves: a destination that hangs keeps no other waiting.
 class Service {
  public:
   Service(Store& store, Reloads& reloads, const Notifier& notifier, std::shared_ptr<LogChoice> choice, Log log)
@@ -84,28 +76,24 @@ class Service {
     if (!prepare()) return;
     const std::jthread figures([this](const std::stop_token& stop) { figures_.run(stop); });
     auto relay = make_relay(settings, store_, log_);
+    std::unique_ptr<RelayAtWork> leaving;  // One at a time.
     while (true) {
-      work(*relay, settings);
-      log_counts(*relay, settings, log_);
-      relay.reset();
+      auto working =
+          std::make_unique<RelayAtWork>(std::move(relay), settings, store_, monitor_, log_, reloads_.round());
+      notifier_.ready();
+      working->wait_for_end_of_round();
+      leaving = std::move(working);
       auto next = reloads_.next();
+      if (!next || is_embedded(settings)) {  // An embedded store has one relay at a time.
+        leaving->finish();
+        leaving.reset();
+      }
       if (!next) return;
       relay = begin(std::move(*next), settings);
     }
   }
 
  private:
-  void work(Relay& relay, const Settings& settings) {
-    CaretakerOptions keeping = settings.caretaker;
-    keeping.tell = [&](const std::string& trouble) { relay.report(trouble); };
-    Caretaker caretaker(store_, keeping, log_);
-    monitor_.look_at(relay, caretaker, served_destinations(settings));
-    const std::unique_ptr<Monitor, void (*)(Monitor*)> end(&monitor_, [](Monitor* monitor) { monitor->look_away(); });
-    const std::jthread cleaning([&](const std::stop_token& stop) { caretaker.run(stop); });
-    notifier_.ready();
-    relay.run(reloads_.round());
-  }
-
   // The next relay; with the settings of the last one if the new ones turn out not to work.
   std::unique_ptr<Relay> begin(Settings next, Settings& settings) {
     std::unique_ptr<Relay> relay;

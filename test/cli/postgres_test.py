@@ -1,5 +1,7 @@
 import json
+import os
 import re
+import select
 import shutil
 import signal
 import socket
@@ -11,6 +13,7 @@ import unittest
 import urllib.request
 
 from processes import Postgres, free_port
+from service_test import Service
 from waybill_cli import BINARY, CliTest
 
 LOG = '[destinations.log]\ntype = "file"\npath = "out.jsonl"\n'
@@ -431,6 +434,37 @@ class TroubleTest(PostgresTest):
         self.sql("CREATE SCHEMA waybill")
         self.sql("CREATE TABLE waybill.event (mine int)")
         self.assertIn("waybill", self.refused("status"))
+
+
+class ReloadTest(PostgresTest):
+    def test_row85_a_hanging_destination_keeps_no_other_waiting(self):
+        os.mkfifo(self.folder / "pipe")
+        pipe = os.open(self.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+        self.addCleanup(os.close, pipe)
+        self.configure(more='grace = "60s"\n' + LOG + '[destinations.stuck]\ntype = "file"\npath = "pipe"\n')
+        self.succeed("migrate")
+        service = Service(self)
+        self.succeed("enqueue", "--topic", "a", "--payload", '"' + "x" * 120_000 + '"')  # More than a pipe holds.
+        select.select([pipe], [], [], 20)
+        service.signal(signal.SIGHUP)
+        service.wait_for_line("the new configuration holds")
+        service.wait_for_line("relay started")
+        self.succeed("enqueue", "--topic", "a", "--payload", "2")
+        deadline = time.monotonic() + 10
+        while len((self.folder / "out.jsonl").read_text().splitlines()) < 2:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+        self.assertFalse(any("relay stopped" in line for line in service.lines))
+        # What is read now was written by the one that leaves; the other one goes on after it.
+        lines = []
+        text = b""
+        while len(lines) < 2:
+            select.select([pipe], [], [], 20)
+            text += os.read(pipe, 1 << 20)
+            lines = [line for line in text.split(b"\n")[:-1] if line]
+        self.assertEqual(["x" * 120_000, 2], [json.loads(line)["payload"] for line in lines])
+        service.wait_for_line("relay stopped")
+        service.stop()
 
 
 if __name__ == "__main__":
