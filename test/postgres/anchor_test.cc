@@ -6,6 +6,7 @@
 #include "waybill/relay.h"
 
 #include "postgres/anchor_fixture.h"
+#include "postgres/standby.h"
 
 namespace waybill {
 namespace {
@@ -197,14 +198,9 @@ class PromotionTest : public AnchorTest {
 
 TEST_F(PromotionTest, Row16_18_APromotedStandbyIsNoticed) {
   make_history();
-  TmpPostgres standby(TmpPostgres::Standby{server});
-  standby.start();
-  const std::string there_url = url_on(standby);
-  // It has followed to here.
-  const std::string upto = app("SELECT pg_current_wal_lsn()");
-  Sql there(there_url);
-  ASSERT_TRUE(eventually([&] { return there("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }));
-  there("SELECT pg_promote()");
+  StandbyOf standby(server, app("SELECT current_database()"));
+  const std::string there_url = url_on(standby.server());
+  standby.promote();
   const auto stopping = postgres_store({.url = there_url});
   EXPECT_THAT(why_unreadable(*stopping), HasSubstr("timeline 2, it was on 1"));
   EXPECT_THAT(why_unreadable(*stopping), HasSubstr("failover = \"continue\""));
@@ -219,9 +215,9 @@ TEST_F(PromotionTest, Row16_18_APromotedStandbyIsNoticed) {
                                            std::to_string(server.port()) +
                                            " user=postgres dbname=" + app("SELECT current_database()")});
   EXPECT_EQ("", why_unreadable(*both));
-  standby.crash();
+  standby.server().crash();
   EXPECT_THAT(why_unreadable(*both), HasSubstr("a former primary"));
-  standby.start();
+  standby.server().start();
 }
 
 // The standby is asynchronous: what the primary committed last died with it, though it was published.
@@ -229,39 +225,16 @@ class LostTailTest : public PromotionTest {
  protected:
   LostTailTest() {
     make_history();
-    standby_.start();
-    there_url_ = url_on(standby_);
-    there_ = std::make_unique<Sql>(there_url_);
-    follow();
+    standby_.catch_up();
   }
 
-  void follow() {
-    const std::string upto = app("SELECT pg_current_wal_lsn()");
-    ASSERT_TRUE(eventually([&] { return (*there_)("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }, 30s));
-  }
-  // From here on it gets nothing from the primary.
-  void cut() {
-    (*there_)("ALTER SYSTEM SET primary_conninfo = ''");
-    (*there_)("SELECT pg_reload_conf()");
-    ASSERT_TRUE(eventually([&] { return there_->number("SELECT count(*) FROM pg_stat_wal_receiver") == 0; }, 30s));
-  }
-  void promote() {
-    server.crash();
-    crashed_ = true;
-    (*there_)("SELECT pg_promote()");
-  }
-  void TearDown() override {
-    if (crashed_) server.start();
-  }
-
-  bool crashed_ = false;
-  std::string there_url_;
-  TmpPostgres standby_{TmpPostgres::Standby{server}};
-  std::unique_ptr<Sql> there_;
+  StandbyOf standby_{server, app("SELECT current_database()")};
+  const std::string there_url_ = url_on(standby_.server());
+  Sql& there_ = standby_.sql();
 };
 
 TEST_F(LostTailTest, Row16_33_AStandbyThatLostTheTailIsNoticedAndGoesOnWithWhatItHas) {
-  cut();
+  standby_.cut();
   std::map<std::string, std::set<std::string>> owed;
   for (const char* destination : {"out", "slow", "new"}) owed[destination] = names_in(rest(*store, destination));
   write(app, 30);
@@ -269,12 +242,12 @@ TEST_F(LostTailTest, Row16_33_AStandbyThatLostTheTailIsNoticedAndGoesOnWithWhatI
   out.read_all();
   out.settle_all();
   app.burn(1'000);
-  promote();
+  standby_.take_over();
 
   const auto promoted = postgres_store({.url = there_url_});
   EXPECT_THAT(why_unreadable(*promoted), HasSubstr("timeline 2, it was on 1"));
   const int before = next_;
-  write(*there_, 20);  // With numbers that the primary had given to others.
+  write(there_, 20);  // With numbers that the primary had given to others.
   EXPECT_THAT(why_unreadable(*promoted), HasSubstr("timeline 2, it was on 1"));
   EXPECT_TRUE(promoted->upkeep()->anchor({.id = EventId::make()}, false).needed);
   for (auto& [destination, names] : owed) {
@@ -312,13 +285,13 @@ TEST_F(LostTailTest, Row16_ARelayThatLivesThroughItGoesOnWithWhatTheStandbyHas) 
   const std::string log = "SELECT payload #>> '{}' FROM waybill.event";
   std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
   ASSERT_TRUE(eventually([&] { return has(app.column(log)); }, 30s));
-  follow();
-  cut();
+  standby_.catch_up();
+  standby_.cut();
   write(app, 30);
   ASSERT_TRUE(eventually([&] { return has(app.column(log)); }, 30s));
-  promote();
-  write(*there_, 50);
-  EXPECT_TRUE(eventually([&] { return has(there_->column(log)); }, 60s));
+  standby_.take_over();
+  write(there_, 50);
+  EXPECT_TRUE(eventually([&] { return has(there_.column(log)); }, 60s));
   running.request_stop();
   running.join();
   // First deliveries, also of what exists no more.

@@ -8,7 +8,7 @@
 #include "waybill/relay.h"
 #include "waybill/sink.h"
 
-#include "postgres/postgres_fixture.h"
+#include "postgres/standby.h"
 #include "support/tmp_pgbouncer.h"
 
 namespace waybill {
@@ -19,37 +19,16 @@ using testing::HasSubstr;
 // A standby, and a pooler before the primary. The standby is asynchronous, and cut off before it is promoted.
 class FailoverTest : public PostgresTest {
  protected:
-  FailoverTest() : PostgresTest(4, own()) {
-    app.burn(1'000);
-    standby_.start();
-    there_ = std::make_unique<Sql>(standby_.url(name_));
-    const std::string upto = app("SELECT pg_current_wal_lsn()");
-    EXPECT_TRUE(eventually([&] { return (*there_)("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }, 30s));
-  }
+  FailoverTest() : PostgresTest(4, own()) { app.burn(1'000); }
   static TmpPostgres& own() {
     static TmpPostgres server;
     return server;
   }
 
-  void catch_up() {
-    const std::string upto = app("SELECT pg_current_wal_lsn()");
-    ASSERT_TRUE(eventually([&] { return (*there_)("SELECT pg_last_wal_replay_lsn() >= '" + upto + "'") == "t"; }, 30s));
-  }
-  // From here on the standby gets nothing from the primary.
-  void cut() {
-    (*there_)("ALTER SYSTEM SET primary_conninfo = ''");
-    (*there_)("SELECT pg_reload_conf()");
-    ASSERT_TRUE(eventually([&] { return there_->number("SELECT count(*) FROM pg_stat_wal_receiver") == 0; }, 30s));
-  }
   // The pooler leads to it as soon as it is promoted.
   void promote() {
-    server.crash();
-    crashed_ = true;
-    (*there_)("SELECT pg_promote()");
+    standby_.take_over();
     pooler_.point_to(standby_.port());
-  }
-  void TearDown() override {
-    if (crashed_) server.start();
   }
 
   std::unique_ptr<Store> pooled(Failover failover) {
@@ -57,9 +36,8 @@ class FailoverTest : public PostgresTest {
   }
 
   const std::string name_ = app("SELECT current_database()");
-  bool crashed_ = false;
-  TmpPostgres standby_{TmpPostgres::Standby{server}};
-  std::unique_ptr<Sql> there_;
+  StandbyOf standby_{server, name_};
+  Sql& there_ = standby_.sql();
   TmpPgBouncer pooler_{server.port(), "postgres", 3, name_};
 };
 
@@ -80,13 +58,13 @@ TEST_F(FailoverTest, Row16_18_WhatWasReadFromAServerIsNotUsedOnAnother) {
   EXPECT_EQ("a", reader.names());
   const auto follower = through->follow();
   const std::string place = follower->read("", 10).place;
-  catch_up();
-  cut();
+  standby_.catch_up();
+  standby_.cut();
   app.burn(200);
   put("b");
   EXPECT_EQ("b", reader.names());
   promote();
-  put(*there_, "c");
+  put(there_, "c");
   const auto look = [&] { reader.session->exchange({}, {reader.shards, 10, 1'000'000}); };
   EXPECT_TRUE(eventually([&] { return refusal_of(look).find("another server") != std::string::npos; }));
   EXPECT_THAT(refusal_of([&] { reader.settle_all(); }), HasSubstr("another server"));
@@ -112,13 +90,13 @@ TEST_F(FailoverTest, Row16_ARelayBehindAPoolerDeliversWhatTheNewPrimaryHas) {
   std::jthread running([&](const std::stop_token& stop) { relay.run(stop); });
   put("first");
   ASSERT_TRUE(eventually([&] { return has("first"); }));
-  catch_up();
-  cut();
+  standby_.catch_up();
+  standby_.cut();
   app.burn(200);
   put("lost");
   ASSERT_TRUE(eventually([&] { return has("lost"); }));
   promote();
-  for (int i = 0; i < 20; ++i) put(*there_, std::to_string(i), std::to_string(i));
+  for (int i = 0; i < 20; ++i) put(there_, std::to_string(i), std::to_string(i));
   EXPECT_TRUE(eventually(
       [&] {
         int count = 0;
@@ -144,7 +122,7 @@ TEST_F(FailoverTest, Row16_ARelayThatIsToStopDoesSoBehindAPooler) {
   });
   put("first");
   EXPECT_TRUE(eventually([&] { return app("SELECT sum(count) FROM waybill.cursor") == "1"; }));
-  catch_up();
+  standby_.catch_up();
   promote();
   EXPECT_EQ(std::future_status::ready, ending.wait_for(20s));
   stop.request_stop();
@@ -171,8 +149,8 @@ TEST_F(FailoverTest, Row16_AClusterWithACopyIsNotTakenForTheFirst) {
 TEST_F(FailoverTest, Row18_NobodyGoesOnWithTheFormerPrimaryOnceTheNewOneIsKnown) {
   const auto either = postgres_store({.url = pooler_.url(name_), .failover = Failover::go_on});
   Reader reader(*either);
-  catch_up();
-  (*there_)("SELECT pg_promote()");
+  standby_.catch_up();
+  standby_.promote();
   pooler_.point_to(standby_.port());
   ASSERT_TRUE(eventually([&] { return why_unreadable(*either).empty(); }));
   pooler_.point_to(server.port());  // It is alive, and says that it is the primary.
@@ -189,14 +167,14 @@ TEST_F(FailoverTest, Row18_NobodyGoesOnWithTheFormerPrimaryOnceTheNewOneIsKnown)
 TEST_F(FailoverTest, Row16_APlaceOfALostTailIsRefusedAndAnEarlierOneIsGood) {
   put("a");
   const std::string kept = store->follow()->read("", 10).place;
-  catch_up();
-  cut();
+  standby_.catch_up();
+  standby_.cut();
   put("b");
   const std::string lost = store->follow()->read("", 10).place;
   app.burn(50);
   promote();
   const auto promoted = postgres_store({.url = standby_.url(name_), .failover = Failover::go_on});
-  for (int i = 0; i < 100; ++i) put(*there_, "x");  // Their numbers are those of what was lost, and more.
+  for (int i = 0; i < 100; ++i) put(there_, "x");  // Their numbers are those of what was lost, and more.
   try {
     promoted->follow()->read(lost, 10);
     ADD_FAILURE() << "a place of events that are lost was taken";
@@ -211,10 +189,10 @@ TEST_F(FailoverTest, Row16_APlaceOfALostTailIsRefusedAndAnEarlierOneIsGood) {
 TEST_F(FailoverTest, Row16_APlaceInsideAWindowGoesOnInTheNextHistory) {
   for (int i = 0; i < 30; ++i) put(std::to_string(i), std::to_string(i));
   const std::string inside = store->follow()->read("", 10).place;
-  catch_up();
+  standby_.catch_up();
   promote();
   const auto promoted = postgres_store({.url = standby_.url(name_), .failover = Failover::go_on});
-  put(*there_, "last");
+  put(there_, "last");
   const auto follower = promoted->follow();
   std::size_t count = 0;
   std::string place = inside;
@@ -249,9 +227,6 @@ TEST_F(PostgresTest, APlaceBeforeCleanedEventsOfALateTransactionIsRefused) {
 class SynchronousTest : public PostgresTest {
  protected:
   SynchronousTest() : PostgresTest(4, own()) {
-    standby_.start();
-    there_ = std::make_unique<Sql>(standby_.url("postgres"));
-    EXPECT_TRUE(eventually([&] { return app.number("SELECT count(*) FROM pg_stat_replication") == 1; }, 30s));
     app("SET synchronous_commit = local");  // The application does not wait; what it writes may be lost.
     wait_for_standby("'*'");
   }
@@ -267,8 +242,7 @@ class SynchronousTest : public PostgresTest {
     EXPECT_TRUE(eventually([&] { return "'" + app("SHOW synchronous_standby_names") + "'" == which; }));
   }
   void cut() {
-    (*there_)("ALTER SYSTEM SET primary_conninfo = ''");
-    (*there_)("SELECT pg_reload_conf()");
+    standby_.cut();
     ASSERT_TRUE(eventually([&] { return app.number("SELECT count(*) FROM pg_stat_replication") == 0; }, 30s));
   }
   // As an operator does who thinks that a session hangs.
@@ -276,8 +250,7 @@ class SynchronousTest : public PostgresTest {
     return app("SELECT bool_or(pg_cancel_backend(pid)) FROM pg_stat_activity WHERE wait_event = 'SyncRep'") == "t";
   }
 
-  TmpPostgres standby_{TmpPostgres::Standby{server}};
-  std::unique_ptr<Sql> there_;
+  StandbyOf standby_{server, "postgres"};
 };
 
 TEST_F(SynchronousTest, Row16_AClaimWaitsForTheStandbyAndCountsForNothingIfTheWaitIsCancelled) {
