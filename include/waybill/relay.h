@@ -115,6 +115,8 @@ struct RelayCounts {
   std::uint64_t failed = 0;     // Attempts that did not deliver,
   std::map<Outcome::Kind, std::uint64_t> failed_with{};  // and what they came to instead.
   std::uint64_t dead = 0;                                // Events given up; not those buried with their key.
+  std::uint64_t expired = 0;                             // Events not delivered in time,
+  std::uint64_t expired_unknown = 0;  // and those of which nobody knows whether an attempt at them arrived.
   Latency latency{};  // From when an event was written, or was not to go before, until it was delivered.
 
   // And how it stands now.

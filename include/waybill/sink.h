@@ -28,6 +28,7 @@ struct Outcome {
   Kind kind = Kind::delivered;
   std::string reason{};   // Empty iff delivered. For people; never parsed; holds no payload.
   bool repeated = false;  // Delivered, and the destination says that it had it already.
+  bool unsent = false;  // Rejected by the sink itself before anything was sent: it says nothing about the destination.
 };
 
 std::string_view to_string(Outcome::Kind kind);

@@ -66,17 +66,20 @@ struct Chunk {
 
 // How an undelivered event stands.
 enum class Standing : std::uint8_t {
-  retrying,   // is tried again
-  blocked,    // waits behind one of its key
-  scheduled,  // waits for its not_before
-  held,       // waits for a person
-  expired,    // its expires_at came first
-  dead,       // given up; a person may redrive it
-  dismissed,  // a person has decided that it need not go
+  retrying,         // is tried again
+  blocked,          // waits behind one of its key
+  scheduled,        // waits for its not_before
+  held,             // waits for a person
+  expired,          // its expires_at came first, and no attempt at it can have arrived
+  expired_unknown,  // its expires_at came first; an attempt at it may have arrived
+  dead,             // given up; a person may redrive it
+  dismissed,        // a person has decided that it need not go
 };
 std::string_view to_string(Standing standing);
 // Is it tried by itself, some time?
 bool waits(Standing standing);
+// May a person redrive, edit or dismiss it? Held, dead, or expired in either way.
+bool rests(Standing standing);
 
 // An event that the cursor has passed although it was not delivered: a row of the table `undelivered`, under the number
 // of its event.
@@ -95,6 +98,8 @@ struct Undelivered {
   Sending sending = Sending::no;
   std::chrono::milliseconds wait{};  // Until it may be tried, from when it is written or read.
   std::string error{};
+  bool in_doubt = false;       // An attempt at it may have arrived: its answer was `unknown`, or was never saved.
+  bool ignore_expiry = false;  // A person has redriven it after it had expired: it goes all the same. Read only.
 };
 
 // What came of one attempt at an event that has failed before, or now.
@@ -146,6 +151,9 @@ struct Opened {
   std::vector<BlockedKey> blocked{};
   std::optional<std::chrono::milliseconds> next_due{};  // Of those without a key: until the first may be tried.
   std::int32_t crashes = 0;  // How many relays in a row have died here without getting anywhere.
+  // Events that were written until then may have been sent before, though they are not settled: an owner ended without
+  // giving the lease back, a connection of its own broke, or the destination was rewound. None: nothing of the kind.
+  std::optional<Time> in_doubt_until{};
 };
 
 // Undelivered events asked for, of one key in the order of seq; or, if `key` is 0, those without a key that are due.
@@ -160,6 +168,7 @@ struct Fetched {
   struct Item {
     Undelivered row{};
     EventView event{};
+    bool missing = false;  // The event is nowhere in the store: `event` has only its seq, shard and id.
   };
   std::vector<Item> items{};
   std::map<std::int32_t, std::chrono::milliseconds>
@@ -192,8 +201,14 @@ class Session {
   // To be called now and then while nothing is exchanged, so that nothing lies open in the store meanwhile.
   virtual void keep_up() {}
 
-  // The payload of an event that came without it, being large (EventView::payload_deferred).
+  // The payload of an event that came without it, being large (EventView::payload_deferred). If the event is nowhere in
+  // the store any more, it returns nothing and the payload stays deferred.
   virtual std::shared_ptr<const void> load(EventView& event) = 0;
+
+  // The store's clock now: as it was last read through this session, and counted on since. `not_before` and
+  // `expires_at` are compared with it, never with the relay's own clock. Until open() has returned it may be the
+  // machine's.
+  virtual Time now() const = 0;
 
   // Gives leases back, settled to the last event: another relay may take them at once.
   virtual void release(std::span<const Lease> leases) = 0;
@@ -467,11 +482,12 @@ class Operator {
 
   // Dead and held events of the filter, `most` of them at most, are tried again from now on, as if for the first time.
   // Returns how many; 0: the operation is complete. What somebody else is writing is left for last, and then waited
-  // for.
+  // for. Expired events are included only if the filter names their standing or their ids; they are then delivered
+  // although they have expired.
   virtual std::int64_t redrive(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
-  // Dead and held events of the filter need not go. Returns as redrive().
+  // Dead and held events of the filter need not go; expired ones as with redrive(). Returns as redrive().
   virtual std::int64_t dismiss(const Operation& operation, const UndeliveredFilter& filter, int most) = 0;
-  // Error(fix_input) if the event is neither dead nor held there.
+  // Error(fix_input) if the event is neither dead, held nor expired there.
   virtual void edit(const Operation& operation, const std::string& destination, const EventId& id,
                     const Edit& edit) = 0;
 

@@ -8,6 +8,7 @@
 
 #include "base/metrics.h"
 #include "model/projection_metrics.h"
+#include "model/standing.h"
 
 namespace waybill {
 namespace {
@@ -40,6 +41,14 @@ void write_counts(Exposition& out, const Metrics& metrics) {
   each(out, metrics, "waybill_events_dead_total", Type::counter,
        "Events that were given up; not those buried with their key.",
        [](const RelayCounts& counts) { return counts.dead; });
+  out.family("waybill_events_expired_total", Type::counter,
+             "Events not delivered in time; arrived=\"unknown\": an attempt may have arrived.");
+  for (const auto& [destination, counts] : metrics.destinations) {
+    const std::array no{Label{"destination", destination}, Label{"arrived", "no"}};
+    const std::array unknown{Label{"destination", destination}, Label{"arrived", "unknown"}};
+    out.sample(no, counts.expired);
+    out.sample(unknown, counts.expired_unknown);
+  }
   each(out, metrics, "waybill_events_repeated_total", Type::counter,
        "Deliveries of events that the destination had already, of an attempt whose answer was lost.",
        [](const RelayCounts& counts) { return counts.repeated; });
@@ -117,8 +126,7 @@ void write_figures(Exposition& out, const Figures::Snapshot& figures) {
   each_in_store(
       out, status, "waybill_undelivered", "Undelivered events by how they stand; at least.",
       [&](const DestinationStatus& destination) {
-        for (const Standing standing : {Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held,
-                                        Standing::expired, Standing::dead, Standing::dismissed}) {
+        for (const Standing standing : all_standings) {
           const std::array labels{Label{"destination", destination.name}, Label{"standing", to_string(standing)}};
           const auto count = destination.undelivered.find(standing);
           out.sample(labels, count == destination.undelivered.end() ? std::int64_t{0} : count->second.value);

@@ -93,7 +93,8 @@ TEST_F(MetricsPageTest, Security47_LabelsNameNeitherTenantsNorKeys) {
   for (auto at = std::sregex_iterator(body.begin(), body.end(), label); at != std::sregex_iterator(); ++at)
     names.insert((*at)[1]);
   EXPECT_THAT(names, IsSupersetOf({"destination", "outcome"}));
-  EXPECT_THAT(names, IsSubsetOf({"version", "destination", "outcome", "le", "standing", "projection", "shadow"}));
+  EXPECT_THAT(names,
+              IsSubsetOf({"version", "destination", "outcome", "le", "standing", "projection", "shadow", "arrived"}));
 }
 
 TEST_F(MetricsPageTest, IsAliveWhileTheRelayTurns) {

@@ -136,10 +136,10 @@ void add_events_list(CLI::App& events, Request& request) {
   app->add_option("--since", options->since, "Written at or after (RFC 3339, or 1h for ago)");
   app->add_option("--until", options->until, "Written before (RFC 3339, or 1h for ago)");
   app->add_option("--before", options->before, "Only events with a smaller seq: the next page");
-  app->add_option(
-         "--standing", options->standings,
-         "Only undelivered events that stand so: retrying, blocked, scheduled, held, expired, dead, dismissed; "
-         "may be repeated. --since and --until are then by when they came there")
+  app->add_option("--standing", options->standings,
+                  "Only undelivered events that stand so: retrying, blocked, scheduled, held, expired, "
+                  "expired_unknown, dead, dismissed; "
+                  "may be repeated. --since and --until are then by when they came there")
       ->allow_extra_args(false);
   app->add_option("--limit", options->limit, "At most this many")->check(CLI::Range(1, 10'000))->capture_default_str();
   app->add_flag("--payload", options->payload, "With payloads (in JSON only)");

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <memory>
-#include <ranges>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -82,7 +81,7 @@ class Change {
     // What is held may have arrived: that is for a person to decide, and not to be swept along.
     if (filter_.standings.empty()) filter_.standings = {Standing::dead};
     if (!filter_.ids.empty() && options.selection.standings.empty())
-      filter_.standings = {Standing::dead, Standing::held};
+      filter_.standings = {Standing::dead, Standing::held, Standing::expired, Standing::expired_unknown};
   }
 
   int run(Store& store) {
@@ -155,6 +154,18 @@ class Change {
     return missing;
   }
 
+  // "dead, held or expired": both ways to expire are one word.
+  template <typename Standings>
+  static std::string either(const Standings& standings) {
+    std::vector<std::string_view> words;
+    for (const Standing each : standings)
+      if (each != Standing::expired_unknown || standings.size() == 1) words.push_back(to_string(each));
+    if (words.empty()) return "undelivered";
+    const std::string_view last = words.back();
+    words.pop_back();
+    return words.empty() ? std::string(last) : fmt::format("{} or {}", fmt::join(words, ", "), last);
+  }
+
   // Why an event that was named is not among those to change: how it stands instead.
   std::string why_not(Inspector& inspector, const EventId& id) const {
     const auto story = inspector.find(id);
@@ -163,8 +174,7 @@ class Change {
     for (const auto& at : story->destinations)
       if (filter_.destination.empty() || at.destination == filter_.destination)
         states.push_back(fmt::format("{} at '{}'", at.state, at.destination));
-    const auto wanted = filter_.standings | std::views::transform([](Standing each) { return to_string(each); });
-    return fmt::format("event {} is not {}{}: it is {}", id.to_string(), fmt::join(wanted, " or "),
+    return fmt::format("event {} is not {}{}: it is {}", id.to_string(), either(filter_.standings),
                        filter_.destination.empty() ? "" : fmt::format(" at '{}'", filter_.destination),
                        states.empty() ? "at no destination" : fmt::format("{}", fmt::join(states, ", ")));
   }
@@ -272,13 +282,10 @@ ExitCode dead_show(const Sources& sources, const EventsShowOptions& options) {
   const EventId id = parse_event_id(options.id);
   const auto store = ready_store(load_settings(sources));
   const auto story = find_story(*store->inspector(), id);
-  const bool dead =
-      story &&
-      std::any_of(story->undelivered.events.begin(), story->undelivered.events.end(), [](const UndeliveredView& view) {
-        return view.row.standing == Standing::dead || view.row.standing == Standing::held;
-      });
+  const bool dead = story && std::any_of(story->undelivered.events.begin(), story->undelivered.events.end(),
+                                         [](const UndeliveredView& view) { return rests(view.row.standing); });
   if (!dead) {
-    say(fmt::format("event {} is dead or held nowhere{}", id.to_string(),
+    say(fmt::format("event {} is nowhere dead, held or expired{}", id.to_string(),
                     story ? fmt::format("; see 'waybill events show {}'", id.to_string()) : ""));
     return ExitCode::failure;
   }

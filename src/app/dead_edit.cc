@@ -30,13 +30,13 @@ UndeliveredList find_where(Inspector& inspector, const DeadEditOptions& options,
   UndeliveredFilter filter;
   filter.ids = {id};
   filter.destination = options.destination;
-  filter.standings = {Standing::dead, Standing::held};
+  filter.standings = {Standing::dead, Standing::held, Standing::expired, Standing::expired_unknown};
   filter.payloads = true;
   if (!options.destination.empty()) require_destination(inspector.status(), options.destination);
   UndeliveredList list = inspector.undelivered(filter);
   if (list.events.empty())
     throw Error(Remedy::fix_input,
-                fmt::format("event {} is neither dead nor held{}", id.to_string(),
+                fmt::format("event {} is neither dead, held nor expired{}", id.to_string(),
                             options.destination.empty() ? "" : fmt::format(" at '{}'", options.destination)));
   if (list.events.size() > 1) {
     std::vector<std::string> names;

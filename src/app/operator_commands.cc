@@ -15,7 +15,8 @@ void add_selection(CLI::App* app, SelectionOptions& selection, bool ids) {
   app->add_option("--error", selection.error, "Text that the error contains; with '*': the whole error");
   app->add_option("--since", selection.since, "Not delivered at or after (RFC 3339, or 1h for ago)");
   app->add_option("--until", selection.until, "Not delivered before (RFC 3339, or 1h for ago)");
-  app->add_option("--standing", selection.standings, "dead, held (waits for a person); may be repeated")
+  app->add_option("--standing", selection.standings,
+                  "dead, held (waits for a person), expired, expired_unknown; may be repeated")
       ->allow_extra_args(false);
 }
 
@@ -89,20 +90,24 @@ void add_dead(CLI::App& root, Request& request) {
   add_dead_show(*dead, request);
   add_dead_edit(*dead, request);
 
-  auto* redrive = add_command(*dead, "redrive", "Send dead letters on the way again, as if for the first time",
-                              "  waybill dead redrive --destination events --topic 'order.*' --dry-run\n"
-                              "  waybill dead redrive --destination events --topic 'order.*' --rate 100/s --yes\n"
-                              "  waybill dead redrive 018f3c1e-7b1a-7c3d-9e2f-0123456789ab\n"
-                              "  waybill dead redrive --operation ID                  # go on where it stopped\n"
-                              "\nBy flags, what is held (it may have arrived) goes only with --standing held.\n");
+  auto* redrive =
+      add_command(*dead, "redrive", "Send dead letters on the way again, as if for the first time",
+                  "  waybill dead redrive --destination events --topic 'order.*' --dry-run\n"
+                  "  waybill dead redrive --destination events --topic 'order.*' --rate 100/s --yes\n"
+                  "  waybill dead redrive 018f3c1e-7b1a-7c3d-9e2f-0123456789ab\n"
+                  "  waybill dead redrive --operation ID                  # go on where it stopped\n"
+                  "\nBy flags, what is held (it may have arrived) goes only with --standing held, and what has "
+                  "expired only with --standing expired or expired_unknown.\n");
   auto redrive_options = add_dead_act(redrive);
   redrive->add_option("--rate", redrive_options->rate, "At most this many in a second, as 100/s");
   run_with(redrive, request, redrive_options, dead_redrive);
 
-  auto* dismiss = add_command(*dead, "dismiss", "Decide that dead letters need not go",
-                              "  waybill dead dismiss --destination mail --until 30d --dry-run\n"
-                              "  waybill dead dismiss 018f3c1e-7b1a-7c3d-9e2f-0123456789ab --yes\n"
-                              "\nBy flags, what is held (it may have arrived) goes only with --standing held.\n");
+  auto* dismiss =
+      add_command(*dead, "dismiss", "Decide that dead letters need not go",
+                  "  waybill dead dismiss --destination mail --until 30d --dry-run\n"
+                  "  waybill dead dismiss 018f3c1e-7b1a-7c3d-9e2f-0123456789ab --yes\n"
+                  "\nBy flags, what is held (it may have arrived) goes only with --standing held, and what has "
+                  "expired only with --standing expired or expired_unknown.\n");
   run_with(dismiss, request, add_dead_act(dismiss), dead_dismiss);
 }
 

@@ -40,7 +40,8 @@ UndeliveredFilter filter_of(const SelectionOptions& options) {
   for (const auto& id : options.ids) filter.ids.push_back(parse_event_id(id));
   std::sort(filter.ids.begin(), filter.ids.end());
   filter.ids.erase(std::unique(filter.ids.begin(), filter.ids.end()), filter.ids.end());
-  filter.standings = parse_standings(options.standings, {Standing::dead, Standing::held});
+  filter.standings = parse_standings(options.standings,
+                                     {Standing::dead, Standing::held, Standing::expired, Standing::expired_unknown});
   filter.destination = options.destination;
   filter.topic = options.topic;
   filter.type = options.type;

@@ -31,6 +31,8 @@ std::string_view to_string(Standing standing) {
       return "held";
     case Standing::expired:
       return "expired";
+    case Standing::expired_unknown:
+      return "expired_unknown";
     case Standing::dead:
       return "dead";
     case Standing::dismissed:
@@ -41,6 +43,11 @@ std::string_view to_string(Standing standing) {
 
 bool waits(Standing standing) {
   return standing == Standing::retrying || standing == Standing::blocked || standing == Standing::scheduled;
+}
+
+bool rests(Standing standing) {
+  return standing == Standing::held || standing == Standing::dead || standing == Standing::expired ||
+         standing == Standing::expired_unknown;
 }
 
 Outcome Sink::probe(Steady /*deadline*/) {

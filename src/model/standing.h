@@ -8,8 +8,9 @@
 
 namespace waybill {
 
-inline constexpr std::array all_standings{Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held,
-                                          Standing::expired,  Standing::dead,    Standing::dismissed};
+inline constexpr std::array all_standings{Standing::retrying, Standing::blocked,  Standing::scheduled,
+                                          Standing::held,     Standing::expired,  Standing::expired_unknown,
+                                          Standing::dead,     Standing::dismissed};
 
 // The standing of that name, or nothing.
 inline std::optional<Standing> parse_standing(std::string_view name) {

@@ -1,7 +1,11 @@
 #include "relay/breaker.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
+#include <utility>
+
+#include <fmt/format.h>
 
 #include "base/assert.h"
 
@@ -14,6 +18,29 @@ constexpr std::size_t ramp_full = 1024;
 // "Most fail": of the last so many answers, of so many keys.
 constexpr std::size_t recent_answers = 100;
 constexpr std::size_t recent_keys = 20;
+// "Nearly all are of one tenant or topic": of the last failures of so many events, all but so many.
+constexpr std::size_t last_failures = 20;
+constexpr std::size_t strays = 2;
+// How long a suspect is set aside: longer with every try that fails, up to so long, and by as much again for so many
+// that are.
+constexpr std::chrono::milliseconds set_aside_first{1'000};
+constexpr std::chrono::milliseconds set_aside_longest{5'000};
+constexpr std::size_t set_aside_crowd = 10'000;
+
+std::chrono::microseconds with_jitter(std::chrono::microseconds pause, double chance) {
+  return pause / 2 +
+         std::chrono::microseconds(static_cast<std::int64_t>(chance * static_cast<double>((pause / 2).count())));
+}
+
+// What most of them have in common; nothing if too many have something else.
+template <typename List, typename Value>
+auto common(const List& list, const Value& value) -> std::optional<decltype(value(list.front()))> {
+  std::map<decltype(value(list.front())), std::size_t> counts;
+  for (const auto& each : list) ++counts[value(each)];
+  for (const auto& [found, count] : counts)
+    if (count + strays >= list.size()) return found;
+  return std::nullopt;
+}
 
 }  // namespace
 
@@ -22,38 +49,111 @@ std::size_t Breaker::allowance(std::size_t most) const {
   return ramp_ == 0 ? most : std::min(most, ramp_);
 }
 
+bool Breaker::admits(const Source& source, bool fresh, Steady now) {
+  if (!suspects_) return !open();
+  if (!suspects_->cover(source.tenant, source.topic)) return true;
+  if (now >= next_try_) {
+    // Should it never be answered, another goes when this time is over.
+    next_try_ = now + longest_pause;
+    suspect_tried_ = true;
+    return true;
+  }
+  if (fresh && ++set_aside_ > set_aside_max) {
+    suspects_.reset();
+    trying_ = false;
+    ramp_ = 1;
+  }
+  return false;
+}
+
+std::chrono::milliseconds Breaker::set_aside_for(double chance) const {
+  const auto crowd = static_cast<std::int64_t>(1 + set_aside_ / set_aside_crowd);
+  const auto pause = std::min(set_aside_first * std::max(failures_, 1), set_aside_longest);
+  return std::chrono::ceil<std::chrono::milliseconds>(with_jitter(pause * crowd, chance));
+}
+
 void Breaker::unavailable(Steady now, double chance, const std::string& reason) {
   if (open()) return;  // One of several that were under way together: it is one outage.
-  auto pause = first_pause;
-  for (int i = 0; i < failures_ && pause < longest_pause; ++i) pause *= 2;
-  pause = std::min(pause, longest_pause);
-  ++failures_;
+  open_for_all(now, chance, reason);
+}
+
+void Breaker::open_for_all(Steady now, double chance, const std::string& reason) {
+  suspects_.reset();
   trying_ = false;
   ramp_ = 1;
   reason_ = reason;
-  next_try_ = now + pause / 2 +
-              std::chrono::microseconds(static_cast<std::int64_t>(
-                  chance * static_cast<double>(std::chrono::microseconds(pause / 2).count())));
+  pause(now, chance);
 }
 
-bool Breaker::failed(std::uint64_t key, Steady now, double chance, const std::string& reason) {
+// Until the next try, longer each time.
+void Breaker::pause(Steady now, double chance) {
+  auto pause = first_pause;
+  for (int i = 0; i < failures_ && pause < longest_pause; ++i) pause *= 2;
+  ++failures_;
+  next_try_ = now + with_jitter(std::min(pause, longest_pause), chance);
+}
+
+bool Breaker::failed(const Source& source, std::uint64_t key, Steady now, double chance, const std::string& reason) {
   remember({.failed = true, .key = key});
+  remember(source);
   if (!blames_destination_ && !most_fail()) return true;
-  blames_destination_ = true;
-  unavailable(now, chance, "most events fail, the last with: " + reason);
+  return blame(now, chance, "most events fail, the last with: " + reason);
+}
+
+bool Breaker::rejected(const Source& source, Steady now, double chance, const std::string& reason) {
+  remember(source);
+  if (!blames_destination_ && ++rejections_ <= rejections_max) return true;
+  return blame(now, chance, "it has rejected every event for a while, the last with: " + reason);
+}
+
+// Opens, for those that have failed, or for more than it was open for. Returns false: no event is to blame.
+bool Breaker::blame(Steady now, double chance, const std::string& reason) {
+  const bool first = !std::exchange(blames_destination_, true);
+  if (away()) {  // It cannot be told who is to blame until something is delivered.
+    unavailable(now, chance, reason);
+    return false;
+  }
+  const auto found = suspects();
+  if (!found) {
+    open_for_all(now, chance, reason);
+    return false;
+  }
+  suspects_ = found;
+  reason_ = fmt::format("{} fail and are held back, others go on: {}", found->to_string(), reason);
+  if (first || std::exchange(suspect_tried_, false)) pause(now, chance);
   return false;
 }
 
-bool Breaker::rejected(Steady now, double chance, const std::string& reason) {
-  if (!blames_destination_ && ++rejections_ <= rejections_max) return true;
-  blames_destination_ = true;
-  unavailable(now, chance, "it has rejected every event for a while, the last with: " + reason);
-  return false;
+// What the last failures have in common; none if that is nothing.
+std::optional<Breaker::Suspects> Breaker::suspects() const {
+  using Pair = std::pair<std::string, std::string>;
+  if (const auto both = common(last_failures_, [](const Failure& each) { return Pair(each.tenant, each.topic); }))
+    return Suspects{.tenant = both->first, .topic = both->second};
+  if (const auto tenant = common(last_failures_, [](const Failure& each) { return each.tenant; }))
+    return Suspects{.tenant = *tenant};
+  if (const auto topic = common(last_failures_, [](const Failure& each) { return each.topic; }))
+    return Suspects{.topic = *topic};
+  return std::nullopt;
+}
+
+std::string Breaker::Suspects::to_string() const {
+  std::string text = "events";
+  if (topic) text += fmt::format(" of topic '{}'", *topic);
+  if (tenant) text += fmt::format(" of tenant '{}'", *tenant);
+  return text;
 }
 
 void Breaker::remember(Answer answer) {
   recent_.push_back(answer);
   if (recent_.size() > recent_answers) recent_.pop_front();
+}
+
+// An event that fails again and again is one.
+void Breaker::remember(const Source& source) {
+  std::erase_if(last_failures_, [&](const Failure& each) { return each.event == source.event; });
+  last_failures_.push_back(
+      {.event = source.event, .tenant = std::string(source.tenant), .topic = std::string(source.topic)});
+  if (last_failures_.size() > last_failures) last_failures_.pop_front();
 }
 
 bool Breaker::most_fail() const {
@@ -90,9 +190,12 @@ void Breaker::available() {
 
 void Breaker::delivered() {
   rejections_ = 0;
-  remember({});
+  remember(Answer{});
   if (blames_destination_) recent_.clear();
   blames_destination_ = false;
+  suspects_.reset();
+  suspect_tried_ = false;
+  set_aside_ = 0;
   available();
 }
 

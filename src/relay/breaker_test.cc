@@ -1,5 +1,7 @@
 #include "relay/breaker.h"
 
+#include <array>
+
 #include <gtest/gtest.h>
 
 namespace waybill {
@@ -9,8 +11,23 @@ using namespace std::chrono_literals;
 
 class BreakerTest : public testing::Test {
  protected:
-  bool reject() { return breaker_.rejected(now_, 0.5, "no"); }
-  bool fail(std::uint64_t key) { return breaker_.failed(key, now_, 0.5, "timeout"); }
+  bool reject(const char* tenant, const char* topic) {
+    return breaker_.rejected({.event = ++event_, .tenant = tenant, .topic = topic}, now_, 0.5, "no");
+  }
+  bool fail(std::uint64_t key, const char* tenant, const char* topic) {
+    return breaker_.failed({.event = ++event_, .tenant = tenant, .topic = topic}, key, now_, 0.5, "timeout");
+  }
+  // Of any tenant and topic.
+  bool reject() { return breaker_.rejected(any(), now_, 0.5, "no"); }
+  bool fail(std::uint64_t key) { return breaker_.failed(any(), key, now_, 0.5, "timeout"); }
+  Breaker::Source any() {
+    static constexpr std::array names{"a", "b", "c", "d", "e"};
+    ++event_;
+    return {.event = event_, .tenant = names[event_ % 5], .topic = names[event_ / 5 % 5]};
+  }
+  bool admits(const char* tenant, const char* topic) {
+    return breaker_.admits({.event = ++event_, .tenant = tenant, .topic = topic}, true, now_);
+  }
   void try_again() {
     now_ = breaker_.next_try();
     breaker_.try_now();
@@ -18,6 +35,7 @@ class BreakerTest : public testing::Test {
 
   Breaker breaker_;
   Steady now_{1'000s};
+  std::int64_t event_ = 0;
 };
 
 TEST_F(BreakerTest, Row48_OpensForAnOutageAndTriesAtGrowingIntervals) {
@@ -93,6 +111,73 @@ TEST_F(BreakerTest, AFewFailuresAmongManyDeliveriesAreNothing) {
     }
   }
   EXPECT_FALSE(breaker_.open());
+}
+
+// One producer's bad events keep nobody else's waiting, and are not buried by the thousand either.
+TEST_F(BreakerTest, Row46_SuspectsOnlyTheTenantAndTopicThatFail) {
+  for (int i = 0; i < Breaker::rejections_max; ++i) EXPECT_TRUE(reject("bad", "x"));
+  EXPECT_FALSE(reject("bad", "x"));
+  EXPECT_FALSE(breaker_.open());
+  EXPECT_EQ(1'000U, breaker_.allowance(1'000));
+  EXPECT_FALSE(admits("bad", "x"));
+  EXPECT_TRUE(admits("bad", "y"));
+  EXPECT_TRUE(admits("good", "x"));
+  EXPECT_NE(std::string::npos, breaker_.reason().find("events of topic 'x' of tenant 'bad'"));
+  now_ = breaker_.next_try();
+  EXPECT_TRUE(admits("bad", "x")) << "one, as a try";
+  EXPECT_FALSE(admits("bad", "x"));
+  EXPECT_FALSE(reject("bad", "x"));
+  EXPECT_FALSE(admits("bad", "x"));
+  breaker_.delivered();
+  EXPECT_TRUE(breaker_.closed());
+  EXPECT_TRUE(reject("bad", "x")) << "where others are delivered, it is the event's own fault";
+}
+
+TEST_F(BreakerTest, Row46_SuspicionWidensUntilItIsTheDestinations) {
+  for (int i = 0; i <= Breaker::rejections_max; ++i) reject("bad", "x");
+  for (int i = 0; i < 2; ++i) EXPECT_FALSE(reject("bad", "y")) << "no more is buried";
+  EXPECT_TRUE(admits("bad", "y")) << "two may be strays";
+  EXPECT_FALSE(reject("bad", "y"));
+  EXPECT_FALSE(admits("bad", "y"));
+  EXPECT_FALSE(admits("bad", "z")) << "now it is the whole tenant";
+  EXPECT_TRUE(admits("good", "x"));
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(reject("good", "z"));
+  EXPECT_TRUE(breaker_.open());
+  EXPECT_EQ(0U, breaker_.allowance(1'000));
+}
+
+TEST_F(BreakerTest, OneEventThatFailsAgainAndAgainIsOneStray) {
+  for (int i = 0; i <= Breaker::rejections_max; ++i) reject("bad", "x");
+  for (int i = 0; i < 100; ++i)
+    EXPECT_FALSE(breaker_.rejected({.event = 1'000'000, .tenant = "good", .topic = "y"}, now_, 0.5, "no"));
+  EXPECT_FALSE(breaker_.open());
+  EXPECT_TRUE(admits("good", "y"));
+}
+
+TEST_F(BreakerTest, SuspectsTheTopicThatFailsForAllTenants) {
+  constexpr std::array tenants{"a", "b", "c", "d"};
+  for (std::uint64_t key = 1; key <= 60; ++key) fail(key, tenants[key % 4], "x");
+  EXPECT_FALSE(breaker_.open());
+  EXPECT_FALSE(admits("e", "x"));
+  EXPECT_TRUE(admits("a", "y"));
+}
+
+TEST_F(BreakerTest, ATryThatIsNeverAnsweredIsFollowedByAnother) {
+  for (int i = 0; i <= Breaker::rejections_max; ++i) reject("bad", "x");
+  for (int i = 0; i < 5; ++i) {
+    now_ = breaker_.next_try();
+    EXPECT_TRUE(admits("bad", "x"));
+  }
+}
+
+TEST_F(BreakerTest, TooManySuspectsMeanThatTheDestinationIsAway) {
+  for (int i = 0; i <= Breaker::rejections_max; ++i) reject("bad", "x");
+  const auto wait = breaker_.set_aside_for(0.5);
+  for (std::size_t i = 0; i < Breaker::set_aside_max; ++i) EXPECT_FALSE(admits("bad", "x"));
+  EXPECT_FALSE(breaker_.open());
+  EXPECT_GT(breaker_.set_aside_for(0.5), 5 * wait) << "the more there are, the less often each is looked at";
+  EXPECT_FALSE(admits("bad", "x"));
+  EXPECT_TRUE(breaker_.open());
 }
 
 }  // namespace

@@ -16,6 +16,7 @@ using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
 using testing::SizeIs;
+using testing::UnorderedElementsAre;
 
 class BrokerTest : public FailureTest {
  protected:
@@ -246,6 +247,58 @@ TEST_F(BrokerTest, Row46_WhatRejectsEverythingBuriesTwentyAtMost) {
   script_.next.clear();
   go(30min);
   EXPECT_EQ(500U, script_.delivered.size() + standing(Standing::dead).size());
+}
+
+// 46: one producer's events are all refused, or can all not be routed. Nobody else's wait for that.
+TEST_F(BrokerTest, Row46_AFloodOfOneTenantsBadEventsDelaysNobodyElse) {
+  for (const Kind kind : {Kind::rejected, Kind::retry}) {
+    store_ = memory_store({.shards = 2}, clock_);
+    script_ = {};
+    start();
+    for (int i = 1; i <= 5'000; ++i) {
+      Event bad = event("", std::to_string(i));
+      bad.tenant = "bad";
+      script_.next[std::to_string(i)] = std::deque<Kind>(1'000, kind);
+      enqueue(bad);
+    }
+    for (const char* name : {"-1", "-2", "-3"}) enqueue(name, name);
+    go(1s);
+    EXPECT_THAT(script_.delivered, UnorderedElementsAre("-1", "-2", "-3"));
+    go(1min);  // Nothing good comes for a while, and then it does.
+    EXPECT_LE(standing(Standing::dead).size(), kind == Kind::rejected ? 80U : 0U);
+    enqueue("-4", "-4");
+    go(1s);
+    EXPECT_THAT(script_.delivered, UnorderedElementsAre("-1", "-2", "-3", "-4"));
+    relay_.reset();
+  }
+}
+
+class RefusesBeforeSending final : public Sink {
+ public:
+  explicit RefusesBeforeSending(ScriptedSink::Script& script) : sink_(script) {}
+  void submit(const EventView& event, std::uint64_t ticket) override { sink_.submit(event, ticket); }
+  void collect(std::vector<Outcome>& outcomes, Steady deadline) override {
+    sink_.collect(outcomes, deadline);
+    for (Outcome& outcome : outcomes) outcome.unsent = outcome.kind == Kind::rejected;
+  }
+
+ private:
+  ScriptedSink sink_;
+};
+
+// What the sink itself refuses was never sent: it says nothing about the destination.
+TEST_F(BrokerTest, Row46_WhatIsRefusedBeforeItIsSentIsBuriedAtOnce) {
+  relay_ = std::make_unique<Relay>(*store_, RelayOptions{.name = "r"}, Log{}, clock_);
+  relay_->add({.name = "out"}, std::make_unique<RefusesBeforeSending>(script_));
+  for (int i = 1; i <= 300; ++i) {
+    script_.next[std::to_string(i)] = {Kind::rejected};
+    enqueue("k" + std::to_string(i), std::to_string(i));
+  }
+  enqueue("good", "-1");
+  go(1s);
+  EXPECT_FALSE(relay_->counts("out").breaker.open);
+  EXPECT_EQ(300U, standing(Standing::dead).size());
+  EXPECT_THAT(script_.delivered, ElementsAre("-1"));
 }
 
 // 48: an hour without the destination while the application goes on.

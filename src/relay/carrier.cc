@@ -193,6 +193,7 @@ void Carrier::close(Steady deadline) {
   close_sink(deadline);
   acquit();
   abandon();
+  say_expired(context_.clock.steady(), true);
   lanes_.clear();
   breaker_ = {};
   tally_.show(breaker_, context_.clock);
@@ -219,6 +220,7 @@ std::size_t Carrier::step() {
     done = 0;
   }
   give_solo();
+  say_expired(context_.clock.steady(), false);
   tally_.show(breaker_, context_.clock);
   if (shards_.report(nothing_to_read(), nothing_left())) keeper_.wake();
   return done;
@@ -351,8 +353,14 @@ std::size_t Carrier::fetch() {
 void Carrier::judge_suspects() {
   for (const auto& [number, shard] : shards_) {
     if (!shard.lane || shard.ending()) continue;
-    while (const auto suspect = shard.lane->next_suspect())
-      judge_after_crash(*shard.lane, *suspect, context_.clock.steady());
+    while (const auto suspect = shard.lane->next_suspect()) {
+      const Steady now = context_.clock.steady();
+      if (shard.lane->missing(*suspect)) {
+        carry_out(*shard.lane, *suspect, verdict_of_missing(destination_, shard.lane->row(*suspect)), now);
+      } else {
+        judge_after_crash(*shard.lane, *suspect, now);
+      }
+    }
   }
 }
 
@@ -466,7 +474,7 @@ std::size_t Carrier::take_in(Reading reading, const Appetite& asked, Steady now)
 }
 
 void Carrier::append(Lane& lane, Chunk chunk) {
-  const Time now = context_.clock.now();
+  const Time now = session_->now();
   const Steady steady_now = context_.clock.steady();
   lane.append(std::move(chunk), [&](const EventView& event) {
     Lane::Decision decision{.publish = matches(destination_.match, event)};

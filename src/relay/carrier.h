@@ -103,8 +103,12 @@ class Carrier {
   bool may_go_alone();
   void give_solo();
   std::size_t allowance(Steady now);
+  bool set_aside(Lane& lane, Lane::Position position, Steady now);
   bool submit(Lane& lane, Lane::Position position);
-  bool load(Lane& lane, Lane::Position position);
+  bool expire(Lane& lane, Lane::Position position);
+  void say_expired(Steady now, bool at_once);
+  bool may_load() const;
+  void load(Lane& lane, Lane::Position position);
 
   std::size_t fetch();
   void judge_suspects();
@@ -127,6 +131,8 @@ class Carrier {
   bool any_to_open() const;
   Steady next_deadline(Steady latest) const;
   Steady next_read(Steady latest) const;
+  // Now, by the store's clock.
+  Time store_time() const { return session_ ? session_->now() : context_.clock.now(); }
   double chance() { return std::uniform_real_distribution<>(0.0, 1.0)(random_); }
 
   // Constant after construction.
@@ -156,6 +162,13 @@ class Carrier {
   Steady last_look_{};  // when all shards were last made hungry
   Steady last_settle_{};
   std::optional<Steady> next_due_;  // when an event that waits for a time may go
+  struct Expired {                  // not logged yet
+    std::uint64_t events = 0;
+    std::uint64_t in_doubt = 0;
+    std::string last{};  // id
+    Steady next_log{};
+  };
+  Expired expired_;
   std::mt19937_64 random_{std::random_device{}()};
 
   std::atomic<std::uint64_t> read_{0};

@@ -2,19 +2,28 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/assert.h"
 #include "relay/carrier.h"
 
 namespace waybill {
+namespace {
 
 using namespace std::chrono_literals;
+
+// How often expired events are logged, at most.
+constexpr auto expired_log_interval = 10s;
+
+Breaker::Source source_of(const EventView& event) {
+  return {.event = event.seq, .tenant = event.tenant, .topic = event.topic};
+}
+
+}  // namespace
 
 std::size_t Carrier::collect(Steady deadline) {
   if (lanes_.under_way() == 0) return 0;
   outcomes_.clear();
   sink_->collect(outcomes_, deadline);
   const Steady now = context_.clock.steady();
-  const Time time = context_.clock.now();
+  const Time time = store_time();
   for (const Outcome& outcome : outcomes_) apply(outcome, now, time);
   return outcomes_.size();
 }
@@ -40,18 +49,19 @@ void Carrier::apply(const Outcome& outcome, Steady now, Time time) {
 // Says so if the breaker opens by what is done.
 template <typename Doing>
 void Carrier::trip(const Doing& doing) {
-  const bool was_open = breaker_.open();
+  const bool was_open = breaker_.open() || breaker_.suspicious();
   doing();
-  if (breaker_.open() && !was_open && std::exchange(said_away_, true) == false)
-    context_.log.warning("the destination is away; will try again",
-                         {{"destination", name()}, {"error", breaker_.reason().substr(0, limits::error_bytes_max)}});
+  if (was_open || !(breaker_.open() || breaker_.suspicious()) || std::exchange(said_away_, true)) return;
+  context_.log.warning(breaker_.open() ? "the destination is away; will try again"
+                                       : "events of one tenant or topic fail; they are held back, others go on",
+                       {{"destination", name()}, {"error", breaker_.reason().substr(0, limits::error_bytes_max)}});
 }
 
 void Carrier::finish(Lane& lane, Lane::Position position) {
   if (std::exchange(said_away_, false)) context_.log.info("the destination is back", {{"destination", name()}});
   // For the record, if it took more than one attempt, or a person.
   if (const Undelivered row = lane.row(position); row.attempts > 1 || lane.event(position).redrives > 0)
-    lane.add_attempt({.seq = row.seq, .number = row.attempts, .at = context_.clock.now()});
+    lane.add_attempt({.seq = row.seq, .number = row.attempts, .at = store_time()});
   lane.finish(position);
 }
 
@@ -59,17 +69,19 @@ void Carrier::judge(Lane& lane, Lane::Position position, const Outcome& outcome,
   const EventView& event = lane.event(position);
   const Undelivered row = lane.row(position);
   bool guilty = true;
-  trip([&] {
-    guilty = outcome.kind == Outcome::Kind::rejected
-                 ? breaker_.rejected(now, chance(), outcome.reason)
-                 : breaker_.failed(row.key != 0 ? row.key : static_cast<std::uint64_t>(row.seq), now, chance(),
-                                   outcome.reason);
-  });
+  if (!outcome.unsent)
+    trip([&] {
+      const Breaker::Source source = source_of(event);
+      guilty = outcome.kind == Outcome::Kind::rejected
+                   ? breaker_.rejected(source, now, chance(), outcome.reason)
+                   : breaker_.failed(source, row.key != 0 ? row.key : static_cast<std::uint64_t>(row.seq), now,
+                                     chance(), outcome.reason);
+    });
   Verdict verdict = guilty ? waybill::verdict(destination_, event, row, outcome, chance())
                            : verdict_of_not_guilty(destination_, row, outcome, chance());
   lane.add_attempt({.seq = row.seq,
                     .number = row.attempts,
-                    .at = context_.clock.now(),
+                    .at = store_time(),
                     .outcome = outcome.kind,
                     .error = verdict.row.error});
   carry_out(lane, position, verdict, now);
@@ -81,7 +93,7 @@ void Carrier::judge_after_crash(Lane& lane, Lane::Position position, Steady now)
       lane.begun_again() ? verdict_after_break(destination_, row, chance()) : verdict_after_crash(destination_, row);
   lane.add_attempt({.seq = row.seq,
                     .number = row.attempts,
-                    .at = context_.clock.now(),
+                    .at = store_time(),
                     .outcome = Outcome::Kind::unknown,
                     .error = verdict.row.error});
   carry_out(lane, position, verdict, now);
@@ -148,6 +160,10 @@ std::size_t Carrier::publish_others(Steady now, std::size_t most, Steady turn_en
     while (lanes_.under_way() < most) {
       const auto position = shard.lane->next(now, fresh_first);
       if (!position) break;
+      if (breaker_.suspicious() && set_aside(*shard.lane, *position, now)) {
+        if (breaker_.open()) return submitted;
+        continue;
+      }
       const bool slow = shard.lane->event(*position).payload_deferred;
       if (!submit(*shard.lane, *position)) return submitted;
       ++submitted;
@@ -211,33 +227,75 @@ Lane* Carrier::lane_going_alone() const {
   return found;
 }
 
+// Puts an event off whose like fail; false if it may go.
+bool Carrier::set_aside(Lane& lane, Lane::Position position, Steady now) {
+  if (breaker_.admits(source_of(lane.event(position)), !lane.passed(position), now)) return false;
+  const auto wait = breaker_.set_aside_for(chance());
+  lane.put_back(position, verdict_of_suspicion(lane.row(position), wait, breaker_.reason()).row, now);
+  return true;
+}
+
 // False if the event cannot go now.
 bool Carrier::submit(Lane& lane, Lane::Position position) {
   EventView& event = lane.event(position);
-  if (event.expires_at && *event.expires_at <= context_.clock.now()) {
-    lane.put_back(position, verdict_of_expiry(lane.row(position)).row, context_.clock.steady());
-    return true;
+  if (event.expires_at && expire(lane, position)) return true;
+  if (event.payload_deferred) {
+    const bool room = may_load();
+    if (room) load(lane, position);
+    if (!room || !trusted()) {  // The leases may have run out while it was loaded.
+      lane.again_first(position);
+      return false;
+    }
+    if (event.payload_deferred) {
+      carry_out(lane, position, verdict_of_missing(destination_, lane.row(position)), context_.clock.steady());
+      return true;
+    }
   }
-  if (event.payload_deferred && !load(lane, position)) {
-    lane.again_first(position);
-    return false;
-  }
-  WAYBILL_ASSERT(!event.payload_deferred);
   sink_->submit(event, lanes_.ticket(lane, position));
   return true;
 }
 
-// False if there is no room for the event's payload now, or if the leases may have run out while it was loaded.
-bool Carrier::load(Lane& lane, Lane::Position position) {
-  if (lanes_.under_way() > 0 && lanes_.bytes() + limits::payload_bytes_max > context_.options.read_ahead_bytes_max)
-    return false;
+// Ends an event whose time is over, by the store's clock; false if it is not. REQUIRES: it may expire
+bool Carrier::expire(Lane& lane, Lane::Position position) {
+  const EventView& event = lane.event(position);
+  if (*event.expires_at > session_->now()) return false;
+  const Undelivered row = lane.row(position);
+  if (row.ignore_expiry) return false;
+  tally_.expired(row.in_doubt);
+  ++expired_.events;
+  if (row.in_doubt) ++expired_.in_doubt;
+  expired_.last = event.id.to_string();
+  lane.put_back(position, verdict_of_expiry(row).row, context_.clock.steady());
+  return true;
+}
+
+// The first at once, then all that came since, now and then.
+void Carrier::say_expired(Steady now, bool at_once) {
+  if (expired_.events == 0 || (!at_once && now < expired_.next_log)) return;
+  context_.log.warning(
+      "events have expired and are not delivered; 'dead redrive --standing expired' sends them after all",
+      {{"destination", name()},
+       {"events", std::to_string(expired_.events)},
+       {"may_have_arrived", std::to_string(expired_.in_doubt)},
+       {"last", expired_.last}});
+  expired_ = {.next_log = now + expired_log_interval};
+}
+
+// Is there room for a payload that was left out?
+bool Carrier::may_load() const {
+  return lanes_.under_way() == 0 || lanes_.bytes() + limits::payload_bytes_max <= context_.options.read_ahead_bytes_max;
+}
+
+// If the store has no such event any more, its payload stays deferred.
+void Carrier::load(Lane& lane, Lane::Position position) {
+  EventView& event = lane.event(position);
   try {
-    lane.keep(position, session_->load(lane.event(position)));
+    auto memory = session_->load(event);
+    if (!event.payload_deferred) lane.keep(position, std::move(memory));
   } catch (...) {
     lane.again_first(position);  // It is not at the sink, which will not answer for it.
     throw;
   }
-  return trusted();
 }
 
 }  // namespace waybill

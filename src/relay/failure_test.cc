@@ -143,6 +143,117 @@ TEST_F(FailureTest, AnExpiredEventIsNotDelivered) {
   EXPECT_THAT(standing(Standing::expired), ElementsAre("1"));
 }
 
+// Of an expired event it is told whether it may have arrived.
+TEST_F(FailureTest, AnExpiredEventThatMayHaveArrivedIsToldApart) {
+  script_.next["1"] = std::deque<Kind>(1'000, Kind::retry);
+  script_.next["1"].front() = Kind::unknown;
+  script_.next["2"] = std::deque<Kind>(1'000, Kind::retry);
+  start({.retry = {.attempts = 0, .first_delay = 5s, .max_delay = 5s}});
+  for (const char* name : {"1", "2"}) {
+    Event short_lived = event(name, name);
+    short_lived.expires_at = clock_.now() + 30s;
+    enqueue(short_lived);
+  }
+  go(2min);
+  EXPECT_THAT(standing(Standing::expired_unknown), ElementsAre("1")) << "though the last answer was that it has not";
+  EXPECT_THAT(standing(Standing::expired), ElementsAre("2"));
+  EXPECT_EQ(1U, relay_->counts("out").expired);
+  EXPECT_EQ(1U, relay_->counts("out").expired_unknown);
+}
+
+// What a relay was sending when it died may have arrived; what was written later has not.
+TEST_F(FailureTest, WhatExpiresAfterACrashMayHaveArrived) {
+  script_.answers = false;
+  start();
+  Event under_way = event("a", "1");
+  under_way.expires_at = clock_.now() + 5s;
+  enqueue(under_way);
+  go(100ms);
+  EXPECT_THAT(script_.attempted, ElementsAre("1"));
+  kill();
+  script_.answers = true;
+  start();
+  go(100ms);
+  Event later = event("a", "2");
+  later.expires_at = clock_.now();
+  clock_.advance(1s);
+  enqueue(later);
+  go(2s);
+  EXPECT_THAT(standing(Standing::expired_unknown), ElementsAre("1"));
+  EXPECT_THAT(standing(Standing::expired), ElementsAre("2"));
+}
+
+// A slow event that the cursor has passed, and a relay that dies before it is answered.
+TEST_F(FailureTest, WhatExpiresAfterItWasPassedUnderWayMayHaveArrived) {
+  script_.answers = false;
+  start();
+  Event slow = event("a", "1");
+  slow.expires_at = clock_.now() + 5s;
+  enqueue(slow);
+  go(3s);
+  EXPECT_THAT(standing(Standing::retrying), ElementsAre("1"));
+  kill();
+  script_.answers = true;
+  start();
+  go(2s);
+  EXPECT_THAT(standing(Standing::expired_unknown), ElementsAre("1"));
+}
+
+TEST_F(FailureTest, AnExpiredEventGoesAfterAllIfAPersonSaysSo) {
+  start();
+  Event late = event("a", "1");
+  late.expires_at = clock_.now() - 1s;
+  enqueue(late);
+  script_.next["2"] = {Kind::rejected};
+  Event dead = event("b", "2");
+  dead.expires_at = clock_.now() + 1min;
+  enqueue(dead);
+  go(2s);
+  EXPECT_THAT(standing(Standing::expired), ElementsAre("1"));
+  EXPECT_EQ(1, store_->operate()->redrive({.id = EventId::make()}, {.destination = "out"}, 1'000)) << "the dead one";
+  go(2s);
+  EXPECT_THAT(script_.delivered, ElementsAre("2"));
+  script_.next["1"] = {Kind::retry};
+  EXPECT_EQ(1, redrive(Standing::expired));
+  go(10s);
+  EXPECT_THAT(script_.delivered, ElementsAre("2", "1"));
+}
+
+TEST_F(FailureTest, ADeadEventThatIsRedrivenTooLateExpires) {
+  script_.next["1"] = {Kind::rejected};
+  start();
+  Event dead = event("a", "1");
+  dead.expires_at = clock_.now() + 1min;
+  enqueue(dead);
+  go(2min);
+  EXPECT_EQ(1, redrive(Standing::dead));
+  go(2s);
+  EXPECT_THAT(standing(Standing::expired), ElementsAre("1"));
+}
+
+TEST_F(FailureTest, ExpiriesAreLoggedTheFirstAtOnceAndThenNowAndThen) {
+  start();
+  std::vector<std::string> lines;
+  relay_ = std::make_unique<Relay>(*store_, RelayOptions{},
+                                   Log([&](LogLevel, std::string_view text, std::span<const LogField> fields) {
+                                     if (text.find("expired") == std::string_view::npos) return;
+                                     for (const LogField& field : fields)
+                                       if (field.name == "events") lines.push_back(field.value);
+                                   }),
+                                   clock_);
+  relay_->add({.name = "out"}, std::make_unique<ScriptedSink>(script_));
+  go(100ms);
+  for (int i = 0; i < 50; ++i) {
+    Event late = event("", std::to_string(i));
+    late.expires_at = clock_.now() - 1s;
+    enqueue(late);
+    go(100ms);
+  }
+  EXPECT_THAT(lines, ElementsAre("1"));
+  go(10s);
+  EXPECT_THAT(lines, ElementsAre("1", "49"));
+}
+
 TEST_F(FailureTest, WhatMayHaveArrivedIsHeldAndReleasedByAPerson) {
   script_.next["1"] = {Kind::unknown};
   start({.on_unknown = OnUnknown::hold});

@@ -25,6 +25,7 @@ Lane::Lane(const Opened& opened, std::uint32_t serial, Options options, Steady n
     : lease_(opened.lease),
       serial_(serial),
       options_(options),
+      in_doubt_until_(opened.in_doubt_until),
       careful_left_(opened.crashes >= crashes_suspicious ? careful_events : 0) {
   siding_.open(opened, options.since.value_or(now), now);
   siding_.announce_every(announces());
@@ -122,9 +123,22 @@ EventView& Lane::event(Position position) {
 }
 
 Undelivered Lane::row(Position position) {
-  if (!in_lane(position)) return siding_.item(number_of(position)).row;
+  if (!in_lane(position)) {
+    const Siding::Item& item = siding_.item(number_of(position));
+    Undelivered row = item.row;
+    row.in_doubt = row.in_doubt || in_doubt(item.event);
+    return row;
+  }
   const Entry& here = entry(position);
-  return {.seq = here.event->seq, .key = here.key, .blocks = here.key != 0, .attempts = here.attempts};
+  return {.seq = here.event->seq,
+          .key = here.key,
+          .blocks = here.key != 0,
+          .attempts = here.attempts,
+          .in_doubt = here.in_doubt || in_doubt(*here.event)};
+}
+
+bool Lane::missing(Position position) {
+  return !in_lane(position) && siding_.item(number_of(position)).missing;
 }
 
 void Lane::keep(Position position, std::shared_ptr<const void> memory) {
@@ -181,6 +195,7 @@ void Lane::put_back(Position position, const Undelivered& row, Steady now) {
   WAYBILL_ASSERT(back.state == State::under_way);
   back.state = State::put_back;
   back.attempts = row.attempts;
+  back.in_doubt = row.in_doubt;
   --under_way_;
   back.time = now + row.wait;
   put_back_[position] = row;

@@ -67,8 +67,10 @@ class Lane {
   // The next event that may go, or nothing. The caller submits it and reports on it.
   // `fresh_first`: what has not been tried yet goes before what is undelivered.
   std::optional<Position> next(Steady now, bool fresh_first = false);
-  // One that an earlier relay was sending when it died: to be reported on as if it had been handed out.
+  // One that an earlier relay was sending when it died, or whose event is missing: to be reported on as if it had been
+  // handed out.
   std::optional<Position> next_suspect();
+  bool missing(Position position);
   bool ready() const { return !ready_.empty() || siding_.ready(); }
   bool announcing() const { return siding_.announcing(); }
   bool wants() const { return siding_.wants(); }
@@ -82,6 +84,8 @@ class Lane {
   void acquit() { siding_.acquit(); }
 
   EventView& event(Position position);
+  // Has the cursor passed it?
+  bool passed(Position position) const { return !in_lane(position); }
   // How it stands in `undelivered`, or would; attempts are those that have begun.
   Undelivered row(Position position);
   // Keeps `memory`, in which the event's payload is, as long as the event.
@@ -136,6 +140,7 @@ class Lane {
     std::int32_t attempts = 0;
     State state = State::waiting;
     bool scheduled = false;
+    bool in_doubt = false;
   };
 
   // A chunk and where its events end.
@@ -168,10 +173,12 @@ class Lane {
   void flow_again(std::span<const std::uint64_t> keys);
   void be_careful_no_more();
   Siding::Number number_of(Position position) const;
+  bool in_doubt(const EventView& event) const { return in_doubt_until_ && event.created_at <= *in_doubt_until_; }
 
   Lease lease_;
   std::uint32_t serial_;
   const Options options_;
+  const std::optional<Time> in_doubt_until_;  // See Opened.
   Siding siding_;
 
   std::deque<Entry> entries_;  // unsettled events, in order

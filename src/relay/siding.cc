@@ -54,8 +54,11 @@ void Siding::add(const Undelivered& row, Steady now) {
   if (first && waits(row.standing)) due_when_saved_.push_back({now + row.wait, row.key});
 }
 
+// Should we die before it is answered, it may have arrived.
 Siding::Number Siding::add_under_way(Item item) {
-  tell_row(item.row);
+  Undelivered row = item.row;
+  row.in_doubt = true;
+  tell_row(row);
   const Number number = admit(std::move(item));
   ++under_way_;
   return number;
@@ -147,7 +150,11 @@ void Siding::take_in(const Fetched::Item& fetched, std::shared_ptr<const void> m
   if (number == 0 ? !keyless_.insert(fetched.row.seq).second : !keys_.contains(number)) return;
   const Number name = ++last_number_;
   Item& item =
-      items_.emplace(name, Item{.event = fetched.event, .row = fetched.row, .memory = std::move(memory)}).first->second;
+      items_
+          .emplace(
+              name,
+              Item{.event = fetched.event, .row = fetched.row, .missing = fetched.missing, .memory = std::move(memory)})
+          .first->second;
   bytes_ += bytes_of(item);
   if (number == 0) {
     let_go(name);
@@ -200,7 +207,7 @@ void Siding::let_go(Number number) {
     forget_fetched(keys_.at(item.row.key));
     return;
   }
-  if (item.row.sending != Undelivered::Sending::no) {
+  if (item.row.sending != Undelivered::Sending::no || item.missing) {
     suspects_.push_back(number);
   } else if (item.row.crashes > 0) {
     in_control_.emplace(since_ + trial::control(item.row.crashes), number);

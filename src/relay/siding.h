@@ -38,6 +38,7 @@ class Siding {
     EventView event{};
     Undelivered row{};                     // As the store has it, or will when told.
     std::optional<Steady> due{};           // It was fetched too early.
+    bool missing = false;                  // The store has no such event; see Fetched.
     std::shared_ptr<const void> memory{};  // What the event points into.
   };
 
@@ -64,8 +65,8 @@ class Siding {
   std::vector<std::uint64_t> taken_in(std::int32_t shard, std::span<const Wanted> wanted,
                                       std::optional<Steady> next_due);
 
-  // --- What may go: in the usual way; and what an earlier relay did not survive, to be judged as an attempt that is
-  // over.
+  // --- What may go: in the usual way; and what is to be judged without an attempt: what an earlier relay did not
+  // survive, and what is missing.
   std::optional<Number> next();
   std::optional<Number> next_suspect() { return next_of(suspects_); }
 

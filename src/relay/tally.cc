@@ -36,7 +36,7 @@ void Tally::delivered(const EventView* event, Time now) noexcept {
 }
 
 void Tally::show(const Breaker& breaker, const Clock& clock) {
-  if (!breaker.away()) {
+  if (breaker.closed()) {
     if (!shown_away_) return;
     shown_away_ = false;
     const std::lock_guard lock(mutex_);
@@ -57,6 +57,8 @@ RelayCounts Tally::counts(std::size_t leases) const {
                      .skipped = skipped_.value(),
                      .unmatched = unmatched_.value(),
                      .dead = dead_.value(),
+                     .expired = expired_.value(),
+                     .expired_unknown = expired_unknown_.value(),
                      .leases = leases};
   for (const Kind kind : {Kind::retry, Kind::rejected, Kind::unavailable, Kind::unknown})
     counts.failed += counts.failed_with[kind] = failed_[static_cast<std::size_t>(kind)].value();

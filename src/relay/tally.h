@@ -35,6 +35,7 @@ class Tally {
     return unmatched_.value() == 1;
   }
   void dead() noexcept { dead_.add(); }
+  void expired(bool in_doubt) noexcept { (in_doubt ? expired_unknown_ : expired_).add(); }
   // Costs nothing while the destination is there.
   void show(const Breaker& breaker, const Clock& clock);
 
@@ -48,6 +49,8 @@ class Tally {
   Counter skipped_;
   Counter unmatched_;
   Counter dead_;
+  Counter expired_;
+  Counter expired_unknown_;
   std::array<Counter, 5> failed_;  // by Outcome::Kind
   Histogram latency_;
   std::atomic<std::int64_t> lag_us_{0};

@@ -95,6 +95,27 @@ TEST_P(WrongClockTest, Row76_LeasesStayWhereTheyAreAndRetriesKeepTheirPace) {
   EXPECT_THAT(store_->inspector()->undelivered({}).events, IsEmpty());
 }
 
+TEST_P(WrongClockTest, Row76_EventsExpireAndFallDueByTheStoresClock) {
+  const auto relay = this->relay(wrong_, std::make_unique<ScriptedSink>(script_));
+  script_.next["1"] = {Kind::retry};
+  Event good = event("a", "1");
+  good.expires_at = clock_.now() + 30min;
+  Event late = event("b", "2");
+  late.expires_at = clock_.now() - 1s;
+  Event scheduled = event("c", "3");
+  scheduled.not_before = clock_.now() + 30min;
+  for (const Event& each : {good, late, scheduled}) enqueue(each);
+  together({relay.get()}, 20s);
+  EXPECT_THAT(script_.delivered, ElementsAre("1"));
+  EXPECT_THAT(standing(Standing::expired), ElementsAre("2"));
+  EXPECT_THAT(standing(Standing::scheduled), ElementsAre("3"));
+  clock_.advance(30min - 30s);
+  together({relay.get()}, 5s);
+  EXPECT_THAT(script_.delivered, ElementsAre("1"));
+  together({relay.get()}, 10s);
+  EXPECT_THAT(script_.delivered, ElementsAre("1", "3"));
+}
+
 INSTANTIATE_TEST_SUITE_P(ByHours, WrongClockTest,
                          testing::Values(1h, -1h, 24h * 366 * 13 /* past 2038 */, -24h * 366 * 50));
 

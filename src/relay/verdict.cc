@@ -55,6 +55,7 @@ Verdict verdict(const DestinationOptions& destination, const EventView& event, U
   row.crashes = 0;
   row.blamed = 0;
   row.error = bounded(outcome.reason);
+  row.in_doubt = row.in_doubt || outcome.kind == Outcome::Kind::unknown;
   if (outcome.kind == Outcome::Kind::unknown && destination.on_unknown == OnUnknown::hold)
     return held(destination, std::move(row));
   if (outcome.kind == Outcome::Kind::rejected || was_the_last(destination, event, row))
@@ -68,6 +69,7 @@ Verdict verdict_of_not_guilty(const DestinationOptions& destination, Undelivered
   row.crashes = 0;
   row.blamed = 0;
   row.error = bounded(outcome.reason);
+  row.in_doubt = row.in_doubt || outcome.kind == Outcome::Kind::unknown;
   if (outcome.kind == Outcome::Kind::unknown && destination.on_unknown == OnUnknown::hold)
     return held(destination, std::move(row));
   row.attempts = std::max(row.attempts - 1, 0);
@@ -79,6 +81,7 @@ Verdict verdict_after_crash(const DestinationOptions& destination, Undelivered r
   const bool counts = row.sending == Undelivered::Sending::on_trial;
   row.sending = Undelivered::Sending::no;
   ++row.crashes;
+  row.in_doubt = true;
   row.error = fmt::format("the relay that was sending it ended; {} in a row", row.crashes);
   if (destination.on_unknown == OnUnknown::hold) return held(destination, std::move(row));
   if (counts) {
@@ -102,16 +105,36 @@ Verdict verdict_after_crash(const DestinationOptions& destination, Undelivered r
 Verdict verdict_after_break(const DestinationOptions& destination, Undelivered row, double chance) {
   row.sending = Undelivered::Sending::no;
   row.error = "the connection to the store broke while it was sent";
+  row.in_doubt = true;
   if (destination.on_unknown == OnUnknown::hold) return held(destination, std::move(row));
   row.attempts = std::max(row.attempts - 1, 0);
   return again(destination, std::move(row), chance);
 }
 
+Verdict verdict_of_suspicion(Undelivered row, std::chrono::milliseconds wait, const std::string& why) {
+  row.standing = Standing::retrying;
+  row.blocks = row.key != 0;
+  row.sending = Undelivered::Sending::no;
+  row.attempts = std::max(row.attempts - 1, 0);
+  row.wait = wait;
+  row.error = bounded("not tried now: " + why);
+  return {.row = std::move(row)};
+}
+
 Verdict verdict_of_expiry(Undelivered row) {
-  row.standing = Standing::expired;
+  row.standing = row.in_doubt ? Standing::expired_unknown : Standing::expired;
   row.blocks = false;
   row.sending = Undelivered::Sending::no;
+  row.attempts = std::max(row.attempts - 1, 0);
   return {.row = std::move(row)};
+}
+
+Verdict verdict_of_missing(const DestinationOptions& destination, Undelivered row) {
+  row.sending = Undelivered::Sending::no;
+  row.error =
+      "its event is neither in the log nor kept; it may have been deleted by hand. Dismiss it, or restore the event "
+      "and redrive it";
+  return held(destination, std::move(row));
 }
 
 }  // namespace waybill

@@ -28,7 +28,13 @@ Verdict verdict_after_crash(const DestinationOptions& destination, Undelivered r
 // The same for an attempt whose answer had not been saved when the relay lost its connection to the store.
 Verdict verdict_after_break(const DestinationOptions& destination, Undelivered row, double chance);
 
-// Its time is over.
+// It is not tried for a while, since others like it fail: the attempt that was to begin is not made.
+Verdict verdict_of_suspicion(Undelivered row, std::chrono::milliseconds wait, const std::string& why);
+
+// Its time is over: the attempt that was to begin is not made.
 Verdict verdict_of_expiry(Undelivered row);
+
+// Its event is nowhere in the store, so that it cannot be sent: it waits for a person.
+Verdict verdict_of_missing(const DestinationOptions& destination, Undelivered row);
 
 }  // namespace waybill

@@ -188,5 +188,10 @@ def delivered_killed_and_tried_again(story):
         story.attempts.append((story.event(25).id, outcome, when))
 
 
-each("need_not_go", ("dismissed", "expired"), (),
+each("need_not_go", ("dismissed", "expired", "expired_unknown"), (),
      lambda story, standing: (story.not_delivered(9), story.undelivered.append((story.event(9).id, standing))))
+
+
+@case()
+def expired_but_may_have_arrived_and_did(story):
+    story.undelivered.append((story.event(9).id, "expired_unknown"))

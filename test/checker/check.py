@@ -22,7 +22,8 @@ EVIDENCE_MAX = 20  # per kind of violation; the counts are exact
 DECODER = json.JSONDecoder()
 SPACE = re.compile(r"[ \t\r\n]*")
 LINE_START = b'{"id":"'
-ENDS = ("dead", "dismissed", "expired")  # of an event that is not delivered
+ENDS = ("dead", "dismissed", "expired", "expired_unknown")  # of an event that is not delivered,
+UNSURE = "expired_unknown"  # but for this: it may have been
 
 KINDS = {  # kind -> (invariant, what it means)
     "lost": ("I1", "committed, but neither delivered nor dead"),
@@ -222,7 +223,7 @@ class Undelivered:
                 continue
             if row["standing"] not in ENDS:
                 self.verdict.add("left_waiting", standing=row["standing"], **self.events.describe(at, number))
-            elif deliveries.first_line[at]:
+            elif deliveries.first_line[at] and row["standing"] != UNSURE:
                 self.verdict.add("dead_though_delivered", line=deliveries.first_line[at],
                                  **self.events.describe(at, number))
             self.ended.add(at)  # Also what waits: it is not lost, and was blamed for that already.

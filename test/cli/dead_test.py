@@ -140,9 +140,9 @@ class ShowTest(DeadCase):
 
     def test_what_is_not_dead(self):
         [event] = self.let_fail("ok")
-        self.assertIn(f"is dead or held nowhere; see 'waybill events show {event}'",
+        self.assertIn(f"is nowhere dead, held or expired; see 'waybill events show {event}'",
                       self.refused("dead", "show", event, code=1))
-        self.assertIn("is dead or held nowhere", self.refused("dead", "show", NOWHERE, code=1))
+        self.assertIn("is nowhere dead, held or expired", self.refused("dead", "show", NOWHERE, code=1))
         self.assertIn("'7' is no event id", self.refused("dead", "show", "7"))
         [at] = self.succeed("events", "show", event, "--json").json["destinations"]
         self.assertEqual(("published", None, []), (at["state"], at["undelivered"], at["attempts"]))
@@ -224,13 +224,13 @@ class RedriveTest(DeadCase):
     def test_ids_that_are_not_there(self):
         dead, fine = self.let_fail("dead.a", "ok")
         said = self.refused("dead", "redrive", fine, "--yes", code=1)
-        self.assertIn(f"event {fine} is not dead or held: it is published at 'events'", said)
+        self.assertIn(f"event {fine} is not dead, held or expired: it is published at 'events'", said)
         self.assertIn("nothing to redrive", said)
         self.assertIn(f"there is no event {NOWHERE}", self.refused("dead", "dismiss", NOWHERE, "--yes", code=1))
         result = self.run_cli("dead", "redrive", dead, fine, NOWHERE, "--yes", "--json")
         self.assertEqual(4, result.code, result)
         self.assertEqual(1, result.json["changed"])
-        self.assertIn(f"event {fine} is not dead or held at 'events': it is published at 'events'", result.err)
+        self.assertIn(f"event {fine} is not dead, held or expired at 'events': it is published at 'events'", result.err)
         self.assertIn(f"there is no event {NOWHERE}", result.err)
         self.assertEqual("retrying", self.standing(dead))
 
@@ -387,8 +387,8 @@ class EditTest(DeadCase):
             ([dead, "--headers", '{"a":1}'], "--headers: 'a' must be a text"),
             ([dead, "--headers", '{"a":"1\\r\\nb: 2"}'], "headers contains a control character"),
             ([dead, "--payload", "1", "--destination", "evnts"], "did you mean 'events'?"),
-            ([fine, "--payload", "1"], f"event {fine} is neither dead nor held"),
-            ([NOWHERE, "--payload", "1"], "is neither dead nor held"),
+            ([fine, "--payload", "1"], f"event {fine} is neither dead, held nor expired"),
+            ([NOWHERE, "--payload", "1"], "is neither dead, held nor expired"),
             (["7", "--payload", "1"], "'7' is no event id"),
         ]:
             with self.subTest(args):
@@ -450,7 +450,7 @@ class BlockedTest(DeadCase):
         result = self.run_cli("status", "--check", "--json")
         self.assertEqual(4, result.code, result)
         [at] = result.json["destinations"]
-        self.assertEqual({"retrying": 1, "blocked": 1, "scheduled": 0, "held": 1, "expired": 0, "dead": 1, "dismissed": 0},
+        self.assertEqual({"retrying": 1, "blocked": 1, "scheduled": 0, "held": 1, "expired": 0, "expired_unknown": 0, "dead": 1, "dismissed": 0},
                          {standing: count["value"] for standing, count in at["undelivered"].items()})
         self.assertEqual((1, False), (at["blocked_keys"]["value"], at["paused"]))
         self.assertEqual(["no-relay", "held", "dead"], [alert["alert"] for alert in result.json["alerts"]])

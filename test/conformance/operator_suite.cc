@@ -32,6 +32,47 @@ TEST_P(StoreSuite, AnOlderOperationTouchesNothingAgain) {
   EXPECT_EQ(1, desk->dismiss({.id = EventId::make()}, filter, 10));
 }
 
+// An expired event goes only if somebody asks for it, and then although it has expired.
+TEST_P(StoreSuite, AnExpiredEventIsRedrivenByItsNameOnly) {
+  Worker first = passed({"a", "b", "c"}, {{.key = k, .standing = Standing::expired},
+                                          {.key = k, .standing = Standing::expired_unknown, .in_doubt = true},
+                                          {.key = k, .standing = Standing::dead, .in_doubt = true}});
+  const auto desk = store_->operate();
+  EXPECT_EQ(1, desk->redrive({.id = EventId::make()}, {.destination = "out"}, 10)) << "the dead one";
+  const auto inspector = store_->inspector();
+  const EventId id = inspector->undelivered({.standings = {Standing::expired}}).events.at(0).event.id;
+  EXPECT_EQ(1, desk->redrive({.id = EventId::make()}, {.destination = "out", .ids = {id}}, 10));
+  EXPECT_EQ(1, desk->redrive({.id = EventId::make()},
+                             {.destination = "out", .standings = {Standing::expired, Standing::expired_unknown}}, 10));
+  Worker second = handed_over(first);
+  const Wanted wanted{.shard = found(second).lease.shard, .key = k, .events_max = 10};
+  const Fetched fetched = second.session->fetch(std::span(&wanted, 1));
+  ASSERT_EQ("abc", names(fetched));
+  const auto& items = fetched.items;
+  EXPECT_TRUE(items[0].row.ignore_expiry && items[1].row.ignore_expiry && !items[2].row.ignore_expiry);
+  EXPECT_TRUE(!items[0].row.in_doubt && items[1].row.in_doubt && items[2].row.in_doubt) << "a redrive settles no doubt";
+}
+
+// What was written before a relay went without a word may have been sent by it.
+TEST_P(StoreSuite, AnUncleanEndLeavesDoubt) {
+  enqueue("a");
+  Worker first = worker();
+  for (const Opened& opened : first.opened) EXPECT_FALSE(opened.in_doubt_until);
+  const Time written = read_all(first).at(0).events.at(0).created_at;
+  EXPECT_GE(first.session->now(), written);
+  Worker second = handed_over(first);
+  for (const Opened& opened : second.opened) EXPECT_FALSE(opened.in_doubt_until) << "it was given back";
+  const auto broken = second.session->open(second.leases, Start::beginning, true);
+  ASSERT_EQ(second.leases.size(), broken.size());
+  for (const Opened& opened : broken) EXPECT_GE(opened.in_doubt_until.value_or(Time{}), written) << "its own end";
+  second.leases.clear();
+  for (const Opened& opened : broken) second.leases.push_back(opened.lease);
+  second.membership->leave();
+  const Time left = second.session->now();
+  Worker third = worker();
+  for (const Opened& opened : third.opened) EXPECT_GE(opened.in_doubt_until.value_or(Time{}) + 1s, left);
+}
+
 // Everything goes again as if for the first time: what stood in its way is over, whatever it was.
 TEST_P(StoreSuite, ARewindSendsEverythingAgain) {
   Worker first = passed({"a", "b", "c", "d"}, {{.key = k, .standing = Standing::dead, .attempts = 12},

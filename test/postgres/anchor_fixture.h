@@ -108,7 +108,7 @@ class AnchorTest : public PostgresTest {
     for (const std::int32_t shard : blocked.shards) {
       blocked.fetched(1, shard);
       std::int64_t last = 0;
-      for (const auto& [row, event] : blocked.last_fetched.items) {
+      for (const auto& [row, event, missing] : blocked.last_fetched.items) {
         EXPECT_GT(event.seq, last);
         last = event.seq;
         ++owed;

@@ -320,5 +320,19 @@ TEST_F(LimitsTest, SoHasTheRest) {
   EXPECT_EQ("23514", app.refusal("INSERT INTO waybill.event (topic, payload, aggregate_id) VALUES ('t', '1', 'x')"));
 }
 
+// What no message could carry would only be buried by the relay.
+TEST_F(LimitsTest, HeadersAreStrings) {
+  for (const char* good : {R"({"a":"b"})", R"( { "a" : "" , "b:1":"x, \"y\": 1" } )", R"({"a":"\u00e4 \ud83d\ude00"})",
+                           "{\"a\":\"gr\xc3\xbcn\"}"})
+    EXPECT_EQ("", said("headers", fmt::format("$${}$$::json", good))) << good;
+  const std::string refusal =
+      "23514: ERROR:  headers must be strings without control characters, and their names have 1 to 255 bytes and come "
+      "once";
+  for (const char* bad :
+       {R"({"a":1})", R"({"a" : null})", R"({"a":["b"]})", R"({"a":"b","c":{"d":"e"}})", R"({"a":"b", "c":true})",
+        R"({"":"b"})", R"({"a":"x\ny"})", R"({"a\u000d":"b"})", R"({"a":"\u007f"})", "{\"a\":\"\x7f\"}"})
+    EXPECT_EQ(refusal, said("headers", fmt::format("$${}$$::json", bad))) << bad;
+}
+
 }  // namespace
 }  // namespace waybill

@@ -229,7 +229,7 @@ class PlansTest : public testing::Test {
         {"out", app("SELECT owner FROM waybill.lease LIMIT 1"), array(1, std::to_string(busy)),
          array(1, app("SELECT term FROM waybill.lease LIMIT 1")), array(seqs.size(), std::to_string(busy)),
          pg_array<std::int64_t>(seqs), array(seqs.size(), "77"), array(seqs.size(), "blocked"), array(seqs.size(), "t"),
-         zeros, zeros, zeros, zeros, zeros, array(seqs.size(), "")});
+         zeros, zeros, zeros, zeros, zeros, array(seqs.size(), ""), array(seqs.size(), "f")});
   }
   // blocked.sql; the others of an event and a key that are not there.
   static Look about_lease(World& world, Explainer& explainer, const PgQuery& query) {

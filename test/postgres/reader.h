@@ -93,8 +93,8 @@ class Reader {
     const Wanted wanted{.shard = shard, .key = key, .events_max = 1'000};
     last_fetched = session->fetch(std::span(&wanted, 1));
     std::string text;
-    for (const auto& [row, event] : last_fetched.items)
-      if (!event.payload_deferred) text += event.payload.substr(1, event.payload.size() - 2);
+    for (const auto& [row, event, missing] : last_fetched.items)
+      if (!missing && !event.payload_deferred) text += event.payload.substr(1, event.payload.size() - 2);
     return text;
   }
 

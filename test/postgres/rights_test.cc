@@ -145,11 +145,10 @@ TEST_F(RightsTest, Security14_TheRolesMayWriteThisAndNothingElse) {
           "waybill_enqueue event INSERT: aggregate_id aggregate_type attempts_max content_type dedup_key expires_at "
           "headers id key metadata not_before occurred_at payload payload_bytes routing_key schema_id schema_version "
           "tenant topic type version",
-          "waybill_relay lease UPDATE: crashes cursor owner since term",
-          "waybill_relay undelivered INSERT: attempts blamed blocks crashes destination due error id key sending seq "
-          "shard "
-          "slot standing",
-          "waybill_relay undelivered UPDATE: attempts blamed blocks crashes due error key sending since standing",
+          "waybill_relay lease UPDATE: crashes cursor in_doubt_until owner since term",
+          "waybill_relay undelivered INSERT: attempts blamed blocks crashes destination due error id in_doubt key sending "
+          "seq shard slot standing",
+          "waybill_relay undelivered UPDATE: attempts blamed blocks crashes due error in_doubt key sending since standing",
           "waybill_service event INSERT: aggregate_id aggregate_type attempts_max content_type dedup_key expires_at "
           "headers id key metadata not_before occurred_at payload payload_bytes routing_key schema_id schema_version "
           "tenant topic type version",

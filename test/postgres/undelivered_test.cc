@@ -1,6 +1,8 @@
 // Undelivered events in PostgreSQL: under the fence of their settlement, and kept when they die.
 
 #include <future>
+#include <mutex>
+#include <set>
 
 #include "waybill/relay.h"
 #include "waybill/sink.h"
@@ -152,12 +154,102 @@ TEST_F(UndeliveredTest, Row10_WhatDiesIsKept) {
   EXPECT_EQ("1 retrying 5, 2 retrying 0, 3 retrying 0; 0", rows());
 }
 
+// A row whose event somebody has deleted is found to be so, and can be written all the same.
 TEST_F(UndeliveredTest, AnEventThatIsGoneIsNotPassedOverInSilence) {
-  put("a");
+  for (const char* name : {"a", "b"}) put(name);
   Reader reader(*store);
-  pass(reader, {retrying});
+  const auto events = reader.read_all();
+  const std::string id = app("SELECT id FROM waybill.event WHERE seq = " + std::to_string(events.at(0).seq));
+  std::vector<Undelivered> rows{retrying, blocked};
+  for (std::size_t i = 0; i < rows.size(); ++i) rows[i].seq = events.at(i).seq;
+  app("DELETE FROM waybill.event WHERE seq = " + std::to_string(events.at(1).seq));
+  ASSERT_THAT(reader.pass(0, rows), IsEmpty()) << "though one was deleted before";
   empty_log();
-  EXPECT_THROW(reader.fetched(k), Error);
+  const Wanted wanted{.key = k, .events_max = 10};
+  const Fetched fetched = reader.session->fetch(std::span(&wanted, 1));
+  ASSERT_THAT(fetched.items, SizeIs(2));
+  for (const auto& item : fetched.items) EXPECT_TRUE(item.missing);
+  EXPECT_EQ(id, fetched.items[0].event.id.to_string());
+  Settlement settlement = reader.change(0);
+  settlement.undelivered = {fetched.items[0].row};
+  settlement.undelivered[0].standing = Standing::held;
+  EXPECT_THAT(reader.session->exchange(std::span(&settlement, 1), {}).lost, IsEmpty());
+  const auto listed = store->inspector()->undelivered({.standings = {Standing::held}}).events;
+  ASSERT_THAT(listed, SizeIs(1));
+  EXPECT_EQ(id, listed[0].event.id.to_string());
+}
+
+// One row without its event stops nobody: it waits for a person, who may dismiss it, and everything else flows.
+TEST_F(UndeliveredTest, ARowWithoutItsEventIsHeldAndTheOthersFlow) {
+  for (const char* name : {"a", "b"}) put(name);
+  std::set<std::string> failing{"\"a\"", "\"b\""};
+  std::mutex mutex;
+  std::vector<std::string> sent;
+  std::stop_source stop;
+  Relay relay(*store, {.name = "test"});
+  relay.add({.name = "out", .retry = {.first_delay = 100ms, .max_delay = 100ms}},
+            sink_from([&](const EventView& event) {
+              const std::lock_guard lock(mutex);
+              if (failing.contains(std::string(event.payload))) return Outcome::Kind::retry;
+              sent.emplace_back(event.payload);
+              return Outcome::Kind::delivered;
+            }));
+  std::jthread running([&] { relay.run(stop.get_token()); });
+  ASSERT_TRUE(eventually([&] { return app("SELECT count(*) FROM waybill.undelivered") == "2"; }));
+  app("DELETE FROM waybill.event WHERE payload::text = '\"a\"'");
+  ASSERT_TRUE(
+      eventually([&] { return app("SELECT count(*) FROM waybill.undelivered WHERE standing = 'held'") == "1"; }));
+  {
+    const std::lock_guard lock(mutex);
+    failing.clear();
+  }
+  put("c");
+  EXPECT_TRUE(eventually([&] {
+    const std::lock_guard lock(mutex);
+    return sent.size() == 2;
+  }));
+  EXPECT_TRUE(eventually([&] { return app("SELECT string_agg(standing, ' ') FROM waybill.undelivered") == "held"; }));
+  EXPECT_THAT(app("SELECT error FROM waybill.undelivered"), testing::HasSubstr("neither in the log nor kept"));
+  EXPECT_EQ("1", app("SELECT waybill.dismiss('out')"));
+  stop.request_stop();
+  running.join();
+}
+
+// The server's clock decides what is due and what has expired, whatever the relay's machine takes for the time.
+TEST_F(UndeliveredTest, Row76_TimesAreJudgedByTheServersClock) {
+  class WrongClock final : public Clock {
+   public:
+    explicit WrongClock(std::chrono::hours wrong) : wrong_(wrong) {}
+    Time now() const override { return system_clock().now() + wrong_; }
+    Steady steady() const override { return system_clock().steady(); }
+    Steady since_boot() const override { return system_clock().since_boot(); }
+
+   private:
+    const std::chrono::hours wrong_;
+  };
+  for (const auto wrong : {1h, -1h}) {
+    app("TRUNCATE waybill.undelivered");
+    app("INSERT INTO waybill.event (topic, payload, not_before, expires_at) VALUES "
+        "('t', '\"good\"', NULL, now() + interval '30 min'), ('t', '\"later\"', now() + interval '30 min', NULL), "
+        "('t', '\"late\"', NULL, now() - interval '1 min'), ('t', '\"due\"', now() - interval '1 min', NULL)");
+    const WrongClock clock(wrong);
+    std::vector<std::string> sent;
+    std::stop_source stop;
+    Relay relay(*store, {.name = "test"}, {}, clock);
+    relay.add({.name = "out"}, sink_from([&](const EventView& event) {
+                sent.emplace_back(event.payload);
+                return Outcome::Kind::delivered;
+              }));
+    std::jthread running([&] { relay.run(stop.get_token()); });
+    EXPECT_TRUE(eventually([&] { return app("SELECT count(*) FROM waybill.undelivered") == "2"; }));
+    EXPECT_TRUE(eventually([&] { return relay.counts("out").delivered == 2; }));
+    stop.request_stop();
+    running.join();
+    EXPECT_THAT(sent, testing::UnorderedElementsAre("\"good\"", "\"due\""));
+    EXPECT_THAT(app.column("SELECT standing FROM waybill.undelivered ORDER BY seq"),
+                ElementsAre("scheduled", "expired"));
+    EXPECT_EQ(1U, relay.counts("out").expired);
+  }
 }
 
 // A timestamp reaches to the year 294276, and to infinity; a clock of ours to the year 9999, or only 292 years from

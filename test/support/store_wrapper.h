@@ -86,6 +86,7 @@ class WrappedStore : public Store {
         return store_.on_load ? nullptr : target_->load(event);
       });
     }
+    Time now() const override { return target_->now(); }
     void release(std::span<const Lease> leases) override {
       store_.run(call("release"), [&] { target_->release(leases); });
     }

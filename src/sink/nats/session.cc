@@ -224,7 +224,11 @@ void Session::send_one(Parcel parcel) {
       refused = fmt::format("its message has {} bytes with its headers, {} takes {} at most (max_payload)", size,
                             connection_->where(), most);
   }
-  if (!refused.empty()) return answer(parcel, Kind::rejected, std::move(refused));
+  if (!refused.empty()) {
+    answer(parcel, Kind::rejected, std::move(refused));
+    found_.back().unsent = true;
+    return;
+  }
   parcel.begin = connection_->appended();
   connection_->publish(subject_, flight_.next_number(), message_);
   flight_.add(parcel, now_);

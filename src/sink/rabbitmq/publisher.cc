@@ -61,7 +61,7 @@ void Publisher::publish(const EventView& event, std::uint64_t ticket, Outcomes& 
     refusal = connection_.writer().append_message(connection_.output().end(), Connection::channel, dresser_.exchange(),
                                                   dresser_.routing_key(), dresser_.message());
   if (!refusal.empty()) {
-    outcomes.push_back({.ticket = ticket, .kind = Kind::rejected, .reason = std::move(refusal)});
+    outcomes.push_back({.ticket = ticket, .kind = Kind::rejected, .reason = std::move(refusal), .unsent = true});
     return;
   }
   tracker_.add({.ticket = ticket,

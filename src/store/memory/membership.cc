@@ -50,7 +50,8 @@ class MemoryMembership final : public Membership {
       row = {.term = row.term + 1,
              .owner = relay_.id,
              .crashes = stuck ? row.crashes + 1 : 0,
-             .settled_when_taken = settled};
+             .settled_when_taken = settled,
+             .in_doubt_until = row.owner.empty() ? row.in_doubt_until : tables_->clock.now()};
       won.push_back({lease.destination, lease.shard, row.term});
     }
     return won;

@@ -28,6 +28,7 @@ class MemoryOperator final : public Operator {
     const std::lock_guard lock(tables_->mutex);
     record(operation, "redrive", filter.destination, filter_details(filter));
     return change(operation, filter, most, [&](UndeliveredRow& row) {
+      row.row.ignore_expiry = row.row.ignore_expiry || has_expired(row.row.standing);
       row.row.standing = Standing::retrying;
       row.row.blocks = row.row.key != 0;
       row.row.attempts = 0;
@@ -58,7 +59,7 @@ class MemoryOperator final : public Operator {
     });
     if (edited == 0)
       throw Error(Remedy::fix_input,
-                  fmt::format("event {} is neither dead nor held at '{}'", id.to_string(), destination));
+                  fmt::format("event {} is neither dead, held nor expired at '{}'", id.to_string(), destination));
     record(operation, "edit", destination);
   }
 
@@ -84,7 +85,7 @@ class MemoryOperator final : public Operator {
     }
     if (dry) return again;
     for (auto& [place, lease] : tables_->leases)
-      if (place.first == destination) lease = {.term = lease.term + 1};
+      if (place.first == destination) lease = {.term = lease.term + 1, .in_doubt_until = tables_->clock.now()};
     ++tables_->destinations[destination].changes;
     record(operation, "rewind", destination).events = again.value;
     return again;
@@ -126,13 +127,21 @@ class MemoryOperator final : public Operator {
         if (matches(filter, place.first, row, event_of(*tables_, seq)) && !visit(row)) return;
   }
 
+  static bool has_expired(Standing standing) {
+    return standing == Standing::expired || standing == Standing::expired_unknown;
+  }
+  // What has expired only if somebody asks for it.
+  static bool may_change(const UndeliveredFilter& filter, Standing standing) {
+    return rests(standing) && (!has_expired(standing) || !filter.standings.empty() || !filter.ids.empty());
+  }
+
   // What has died since the operation was begun is not touched by it.
   template <typename Touch>
   std::int64_t change(const Operation& operation, const UndeliveredFilter& filter, int most, const Touch& touch) {
     const std::int64_t begun = tables_->begun.try_emplace(operation.id, ++tables_->moments).first->second;
     std::int64_t touched = 0;
     each(filter, [&](UndeliveredRow& row) {
-      if (row.moment > begun || (row.row.standing != Standing::dead && row.row.standing != Standing::held)) return true;
+      if (row.moment > begun || !may_change(filter, row.row.standing)) return true;
       touch(row);
       return ++touched < most;
     });

@@ -25,13 +25,17 @@ class MemorySession final : public Session {
     for (Lease lease : leases) {
       if (!tables_->owns(relay_, lease)) continue;
       LeaseRow& lease_row = tables_->leases[{destination_, lease.shard}];
-      if (again) lease.term = ++lease_row.term;
+      if (again) {
+        lease.term = ++lease_row.term;
+        lease_row.in_doubt_until = tables_->clock.now();
+      }
       const auto [row, fresh] = tables_->lanes.try_emplace({destination_, lease.shard});
       if (fresh && start == Start::now) row->second.start_seq = tables_->last_seq();
       read_upto_[lease.shard] = row->second.seq();
       opened.push_back(waiting_in(row->second));
       opened.back().lease = std::move(lease);
       opened.back().crashes = lease_row.crashes;
+      opened.back().in_doubt_until = lease_row.in_doubt_until;
     }
     return opened;
   }
@@ -59,6 +63,7 @@ class MemorySession final : public Session {
   }
 
   std::shared_ptr<const void> load(EventView& /*event*/) override { return {}; }
+  Time now() const override { return tables_->clock.now(); }
 
   void release(std::span<const Lease> leases) override {
     const std::lock_guard lock(tables_->mutex);
@@ -87,7 +92,9 @@ class MemorySession final : public Session {
       UndeliveredRow& place =
           lane.undelivered.try_emplace(row.seq, UndeliveredRow{.since = tables_->clock.now()}).first->second;
       if (!waits(row.standing) && place.row.standing != row.standing) end(place);
+      const bool ignore_expiry = place.row.ignore_expiry;  // It is a person's to set.
       place.row = row;
+      place.row.ignore_expiry = ignore_expiry;
       place.due = tables_->clock.steady() + row.wait;
     }
     for (const std::int64_t seq : settlement.delivered) lane.undelivered.erase(seq);

@@ -30,6 +30,7 @@ struct LeaseRow {
   std::string owner{};
   std::int32_t crashes = 0;
   std::int64_t settled_when_taken = 0;
+  std::optional<Time> in_doubt_until{};
 };
 
 struct RelayRow {

@@ -46,7 +46,7 @@ PgQueries::PgQueries(const std::string& schema)
       release{"release", statement(postgres_sql::release, schema)},
       renew{"renew", statement(postgres_sql::renew, schema)},
       rules{"rules", statement(postgres_sql::rules, schema)},
-      start{"start", statement("SELECT pg_current_snapshot()::text, {last_seq}", schema)},
+      start{"start", statement("SELECT pg_current_snapshot()::text, {last_seq}, clock_timestamp()", schema)},
       beat{"beat", statement(postgres_sql::beat, schema)},
       news{"news", statement(postgres_sql::news, schema)},
       enroll{"enroll", statement(postgres_sql::enroll, schema)},

@@ -66,10 +66,11 @@ BEGIN
     END IF;
     IF suffix = 'relay' THEN
       EXECUTE format('GRANT INSERT ON {schema}.destination, {schema}.lease, {schema}.cursor, {schema}.relay, {schema}.rules TO %I', role);
-      EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor) ON {schema}.lease TO %I', role);
+      EXECUTE format('GRANT UPDATE (term, owner, since, crashes, cursor, in_doubt_until) ON {schema}.lease TO %I', role);
       -- Not what people put in place of a payload, nor that they did.
       EXECUTE format('GRANT INSERT (destination, shard, seq, slot, id, key, standing, blocks, attempts, crashes, blamed, '
-        'sending, due, error), UPDATE (key, standing, blocks, attempts, crashes, blamed, sending, due, since, error), DELETE '
+        'sending, due, error, in_doubt), UPDATE (key, standing, blocks, attempts, crashes, blamed, sending, due, since, '
+        'error, in_doubt), DELETE '
         'ON {schema}.undelivered TO %I', role);
       EXECUTE format('GRANT INSERT ON {schema}.kept, {schema}.attempt TO %I', role);
       EXECUTE format('GRANT UPDATE, DELETE ON {schema}.relay TO %I', role);

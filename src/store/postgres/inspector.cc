@@ -267,11 +267,12 @@ UndeliveredList PgInspector::undelivered(const UndeliveredFilter& filter) {
   UndeliveredList list;
   constexpr int more = event_columns_count + undelivered_columns_count;
   for (int row = 0; row < rows.size(); ++row) {
-    UndeliveredView view{.destination = std::string(rows.text(row, more + 1)),
-                         .row = undelivered_at(rows, row, event_columns_count),
-                         .event = event_at(rows, row),
-                         .since = rows.time(row, more + 2),
-                         .redrives = static_cast<std::int32_t>(rows.integer(row, more))};
+    UndeliveredView view{
+        .destination = std::string(rows.text(row, more + 1)),
+        .row = undelivered_at(rows, row, event_columns_count),
+        .event = rows.null(row, 0) ? missing_event(rows, row, event_columns_count, more + 7) : event_at(rows, row),
+        .since = rows.time(row, more + 2),
+        .redrives = static_cast<std::int32_t>(rows.integer(row, more))};
     view.edit = edit_at(rows, row, more + 4, view.event.payload_is_json);
     view.event.redrives = view.redrives;
     if (waits(view.row.standing)) view.due = rows.time(row, more + 3);

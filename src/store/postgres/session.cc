@@ -11,6 +11,7 @@
 #include "store/postgres/database.h"
 #include "store/postgres/look.h"
 #include "store/postgres/rules.h"
+#include "store/postgres/server_clock.h"
 #include "store/postgres/snapshot.h"
 #include "store/postgres/undelivered.h"
 
@@ -76,6 +77,7 @@ class PgSession final : public Session {
   void keep_up() override { finish_read_ahead(); }
   std::shared_ptr<const void> load(EventView& event) override;
   void release(std::span<const Lease> leases) override;
+  Time now() const override { return clock_.now(); }
 
  private:
   struct Limits {  // in events
@@ -128,6 +130,7 @@ class PgSession final : public Session {
   std::map<std::int32_t, Walked> ready_;  // not handed out yet
   std::vector<std::int32_t> ahead_;       // shards whose next chunk is on its way
   int ahead_limit_ = 0;
+  ServerClock clock_;
   Floors floors_;
   std::uint64_t newest_ = 0;  // xmax at the last look
   double bytes_per_event_ = 1'000;
@@ -176,7 +179,8 @@ std::vector<Opened> PgSession::open(std::span<const Lease> leases, Start start, 
   const PgStatement now{&queries_.start};
   const PgStatement blocked{&queries_.blocked, lease_parameters(leases)};
   for (int attempt = 0;; ++attempt) {
-    const auto results = connection_.transact(std::vector{newest, now, blocked, fence_statement(leases.front())});
+    const auto results = clock_.transact(
+        connection_, std::vector{newest, now, blocked, fence_statement(leases.front())}, {.statement = 1, .column = 2});
     const PgRows& rows = results[0];
     const Snapshot present = snapshot_of(results[1].text(0, 0));
     newest_ = std::max(newest_, present.xmax);
@@ -291,7 +295,7 @@ void PgSession::settle_and_probe(std::span<const Settlement> settled, std::vecto
                              : settle_statement(rows_of(settled), rules_, settled));
     for (PgStatement& statement : undelivered_statements(queries_, destination_, relay_.id, settled))
       statements.push_back(std::move(statement));
-    const auto results = connection_.transact(statements);
+    const auto results = clock_.transact(connection_, statements, {.statement = fence, .column = 1});
     const PgRows& fenced = results[fence];
     if (settled.empty() && fenced.size() == 0) reading.lost.push_back(probing.front());
     for (const Settlement& settlement : settled)
@@ -552,8 +556,7 @@ Fetched PgSession::fetch(std::span<const Wanted> wanted) {
 std::shared_ptr<const void> PgSession::load(EventView& event) {
   finish_read_ahead();
   const PgRows rows = connection_.run({&queries_.payload, {std::to_string(event.shard), std::to_string(event.seq)}});
-  if (rows.size() != 1)
-    throw Error(Remedy::retry, fmt::format("postgresql: event {} is gone from the log", event.id.to_string()));
+  if (rows.size() != 1) return {};
   event.payload = rows.text(0, event.payload_is_json ? 0 : 1);
   event.payload_deferred = false;
   return rows.memory();

@@ -1,4 +1,4 @@
--- Saves progress for the shards whose lease is still ours; returns those. The lock is the fence: it is held until the
+-- Saves progress for the shards whose lease is still ours; returns those, and what time it is. The lock is the fence: it is held until the
 -- commit, and a take-over waits for it; shards are locked in their order, as whoever locks several of them does.
 -- $1 destination, $2 owner; for each shard $3 shard, $4 term, $5 number of its row below (from 1; 0: its cursor stays);
 -- for each row $6 settled, $7 walking, $8 upto, $9 floor, $10 ceiling, $11 count; $12 rules of all of them
@@ -16,4 +16,4 @@ WITH mine AS MATERIALIZED (
   CROSS JOIN LATERAL (SELECT array_agg(mine.shard ORDER BY mine.shard) AS shards FROM mine WHERE mine.row = r.row) s
   WHERE s.shards IS NOT NULL
 )
-SELECT shard FROM mine
+SELECT shard, clock_timestamp() FROM mine

@@ -2,7 +2,7 @@
 -- counted up to $1 and one; and the most attempts at one of them. The keys by skipping from one to the next in the index.
 SELECT d.name, s.standing, u.events, u.attempts
 FROM {schema}.destination d
-CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,dead,dismissed}'::text[]) AS s (standing)
+CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,expired_unknown,dead,dismissed}'::text[]) AS s (standing)
 CROSS JOIN LATERAL (
   SELECT count(*) AS events, max(u.attempts) AS attempts FROM (
     SELECT u.attempts FROM {schema}.undelivered u WHERE u.destination = d.name AND u.standing = s.standing

@@ -13,6 +13,7 @@ WITH wanted AS MATERIALIZED (
 )
 UPDATE {schema}.lease l
 SET term = l.term + 1, owner = $1, since = clock_timestamp(), cursor = c.id,
+    in_doubt_until = CASE WHEN l.owner IS NULL THEN l.in_doubt_until ELSE clock_timestamp() END,
     crashes = CASE WHEN l.owner IS NOT NULL AND (c.id IS NOT DISTINCT FROM l.cursor OR (l.cursor IS NULL AND c.count = 0))
                    THEN l.crashes + 1 ELSE 0 END
 FROM wanted w

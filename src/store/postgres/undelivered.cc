@@ -1,21 +1,14 @@
 #include "store/postgres/undelivered.h"
 
 #include <algorithm>
-#include <array>
+#include <cstring>
 #include <utility>
 
-#include <fmt/format.h>
-
-#include "waybill/error.h"
-
-#include "base/assert.h"
 #include "base/time_text.h"
+#include "model/standing.h"
 
 namespace waybill {
 namespace {
-
-constexpr std::array standings{Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held,
-                               Standing::expired,  Standing::dead,    Standing::dismissed};
 
 // How many bytes the UTF-8 sequence at the front takes; 0: there is none.
 std::size_t sequence_length(std::string_view text) {
@@ -121,6 +114,7 @@ PgParameters row_parameters(PgParameters fence, std::span<const Placed<Undeliver
       .add(rows, [](const auto& each) { return static_cast<std::int64_t>(each.item->sending); })
       .add(rows, [](const auto& each) { return std::int64_t{each.item->wait.count()}; })
       .add(rows, [](const auto& each) { return storable(each.item->error); })
+      .add(rows, [](const auto& each) { return each.item->in_doubt; })
       .take();
 }
 
@@ -180,6 +174,7 @@ void read_blocked(const PgRows& rows, std::vector<Opened>& opened) {
     if (rows.null(row, 1)) {
       place->next_due = wait;
       place->crashes = static_cast<std::int32_t>(rows.integer(row, 4));
+      if (!rows.null(row, 5)) place->in_doubt_until = rows.time(row, 5);
     } else {
       place->blocked.push_back(
           {.key = static_cast<std::uint64_t>(rows.integer(row, 1)), .events = rows.integer(row, 2), .wait = wait});
@@ -211,17 +206,13 @@ Fetched read_fetched(std::span<const PgRows> results, std::span<const Wanted> wa
   std::map<std::int32_t, int> keyless;
   for (int row = 0; row < rows.size(); ++row) {
     constexpr int column = event_columns_count;
-    if (rows.null(row, 0))
-      throw Error(
-          Remedy::fix_config,
-          fmt::format("postgresql: event {} of shard {} is undelivered, but neither in the log nor kept; it may "
-                      "have been deleted by hand. Dismiss it, or restore it",
-                      rows.integer(row, column), rows.integer(row, column + 1)));
+    constexpr int redrives = column + undelivered_columns_count;
     Fetched::Item& item = fetched.items.emplace_back();
     item.row = undelivered_at(rows, row, column);
-    item.event = event_at(rows, row);
-    item.event.redrives = static_cast<std::int32_t>(rows.integer(row, column + undelivered_columns_count));
-    apply_edit(rows, row, column + undelivered_columns_count + 1, item.event);
+    item.missing = rows.null(row, 0);
+    item.event = item.missing ? missing_event(rows, row, column, redrives + 4) : event_at(rows, row);
+    item.event.redrives = static_cast<std::int32_t>(rows.integer(row, redrives));
+    if (!item.missing) apply_edit(rows, row, redrives + 1, item.event);
     if (item.row.key == 0) ++keyless[item.event.shard];
   }
   // Where not all that is due came, there is more at once.
@@ -240,14 +231,19 @@ Undelivered undelivered_at(const PgRows& rows, int row, int column) {
           .blamed = static_cast<std::int32_t>(rows.integer(row, column + 7)),
           .sending = static_cast<Undelivered::Sending>(rows.integer(row, column + 8)),
           .wait = std::chrono::milliseconds(rows.integer(row, column + 9)),
-          .error = std::string(rows.text(row, column + 10))};
+          .error = std::string(rows.text(row, column + 10)),
+          .in_doubt = rows.boolean(row, column + 11),
+          .ignore_expiry = rows.boolean(row, column + 12)};
+}
+
+EventView missing_event(const PgRows& rows, int row, int column, int id) {
+  EventView event{.seq = rows.integer(row, column), .shard = static_cast<std::int32_t>(rows.integer(row, column + 1))};
+  std::memcpy(event.id.bytes.data(), rows.text(row, id).data(), event.id.bytes.size());
+  return event;
 }
 
 Standing standing_of(std::string_view text) {
-  const auto* const found =
-      std::find_if(standings.begin(), standings.end(), [&](Standing standing) { return to_string(standing) == text; });
-  WAYBILL_ASSERT(found != standings.end());
-  return *found;
+  return parse_standing(text).value_or(Standing::held);
 }
 
 }  // namespace waybill

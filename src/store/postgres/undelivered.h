@@ -25,10 +25,14 @@ std::vector<PgStatement> fetch_statements(const PgQueries& queries, const std::s
 Fetched read_fetched(std::span<const PgRows> results, std::span<const Wanted> wanted);
 
 // A row of `undelivered`, from its columns seq, shard, key, standing, blocks, attempts, crashes, blamed, sending, wait,
-// error, of which seq is `column`.
+// error, in_doubt, ignore_expiry, of which seq is `column`.
 Undelivered undelivered_at(const PgRows& rows, int row, int column);
-inline constexpr int undelivered_columns_count = 11;
+inline constexpr int undelivered_columns_count = 13;
 
+// All that is known of an event that is nowhere: its seq, shard and id. `id`: that column.
+EventView missing_event(const PgRows& rows, int row, int column, int id);
+
+// A word that this program does not know is `held`: nothing happens to it by itself.
 Standing standing_of(std::string_view text);
 
 }  // namespace waybill

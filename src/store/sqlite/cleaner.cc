@@ -32,7 +32,8 @@ std::string ago(std::chrono::seconds age) {
 }
 
 constexpr std::string_view dead_rows =
-    "SELECT destination, seq FROM undelivered WHERE standing IN ('dead', 'dismissed', 'expired') AND NOT blocks AND "
+    "SELECT destination, seq FROM undelivered WHERE standing IN ('dead', 'dismissed', 'expired', 'expired_unknown') "
+    "AND NOT blocks AND "
     "changed_at < ?1";
 
 Count count(Query query) {
@@ -237,7 +238,7 @@ std::int64_t Cleaner::clean_table(std::string_view table, std::string_view key, 
 void Cleaner::clean_state(Cleaned& done) {
   done.dead.value = delete_some(dead_rows,
                                 "DELETE FROM undelivered WHERE destination = ?2 AND seq = ?3 AND standing IN ('dead', "
-                                "'dismissed', 'expired') AND NOT blocks AND changed_at < ?1",
+                                "'dismissed', 'expired', 'expired_unknown') AND NOT blocks AND changed_at < ?1",
                                 dead_limit_, done.more);
   delete_some(
       "SELECT '', seq FROM kept WHERE ?1 <> '' AND NOT EXISTS (SELECT 1 FROM undelivered u WHERE u.seq = kept.seq)",

@@ -67,12 +67,14 @@ class SqliteMembership final : public Membership {
           .query(
               "INSERT INTO destination (name, term, owner, crashes, seq_when_taken) VALUES (?1, ?2, ?3, ?4, ?5) "
               "ON CONFLICT (name) DO UPDATE SET term = excluded.term, owner = excluded.owner, "
-              "crashes = excluded.crashes, seq_when_taken = excluded.seq_when_taken")
+              "crashes = excluded.crashes, seq_when_taken = excluded.seq_when_taken, "
+              "in_doubt_until = CASE WHEN owner = '' THEN in_doubt_until ELSE ?6 END")
           .bind(1, lease.destination)
           .bind(2, row.term + 1)
           .bind(3, relay_.id)
           .bind(4, stuck ? row.crashes + 1 : 0)
           .bind(5, settled)
+          .bind(6, to_rfc3339(system_clock().now()))
           .run();
       won.push_back({lease.destination, lease.shard, row.term + 1});
     }
@@ -108,7 +110,11 @@ class SqliteMembership final : public Membership {
     {
       SqliteTransaction transaction(state_);
       state_.run("DELETE FROM relay");
-      state_.query("UPDATE destination SET owner = '', crashes = 0 WHERE owner = ?1").bind(1, relay_.id).run();
+      // What it still has was not given back by its session: something may be under way.
+      state_.query("UPDATE destination SET owner = '', crashes = 0, in_doubt_until = ?2 WHERE owner = ?1")
+          .bind(1, relay_.id)
+          .bind(2, to_rfc3339(system_clock().now()))
+          .run();
       transaction.commit();
     }
     files_->leave();

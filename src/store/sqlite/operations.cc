@@ -70,8 +70,9 @@ void note_change(const Database& state, const std::string& destination) {
 
 void take_lease_away(const Database& state, const std::string& destination) {
   note_change(state, destination);
-  state.query("UPDATE destination SET term = term + 1, owner = '', crashes = 0 WHERE name = ?1")
+  state.query("UPDATE destination SET term = term + 1, owner = '', crashes = 0, in_doubt_until = ?2 WHERE name = ?1")
       .bind(1, destination)
+      .bind(2, to_rfc3339(system_clock().now()))
       .run();
 }
 

@@ -5,6 +5,7 @@
 
 #include "waybill/error.h"
 
+#include "base/json_members.h"
 #include "base/json_text.h"
 #include "base/time_text.h"
 #include "model/filter_details.h"
@@ -19,6 +20,9 @@ namespace {
 using namespace std::chrono_literals;
 
 constexpr std::int64_t exact_count_max = 10'000;
+
+// What a person may change.
+const std::string resting = "standing IN ('dead', 'held', 'expired', 'expired_unknown')";
 
 std::string edit_details(const EventId& id, const Edit& edit) {
   return fmt::format(R"({{"event":"{}","payload":{},"headers":{}}})", id.to_string(), edit.payload.has_value(),
@@ -48,8 +52,10 @@ class SqliteOperator final : public Operator {
     return change(operation, what, filter, most, [&](std::int64_t seq, Moment moment) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'retrying', blocks = key <> 0, attempts = 0, crashes = 0, blamed = 0, "
-          "sending = 0, due = ?4, redrives = redrives + 1, changed_at = ?5 WHERE destination = ?1 AND seq = ?2 AND "
-          "standing IN ('dead', 'held') AND since <= ?3");
+          "sending = 0, due = ?4, redrives = redrives + 1, changed_at = ?5, "
+          "ignore_expiry = max(ignore_expiry, standing IN ('expired', 'expired_unknown')) "
+          "WHERE destination = ?1 AND seq = ?2 AND " +
+          resting + " AND since <= ?3");
       query.bind(4, microseconds(moment.now)).bind(5, to_rfc3339(moment.now));
       return touch(query, moment, filter.destination, seq);
     });
@@ -60,7 +66,8 @@ class SqliteOperator final : public Operator {
     return change(operation, what, filter, most, [&](std::int64_t seq, Moment moment) {
       Query query = state_.query(
           "UPDATE undelivered SET standing = 'dismissed', blocks = 0, changed_at = ?4 "
-          "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND since <= ?3");
+          "WHERE destination = ?1 AND seq = ?2 AND " +
+          resting + " AND since <= ?3");
       query.bind(4, to_rfc3339(moment.now));
       return touch(query, moment, filter.destination, seq);
     });
@@ -75,7 +82,7 @@ class SqliteOperator final : public Operator {
                                });
     if (edited == 0)
       throw Error(Remedy::fix_input,
-                  fmt::format("event {} is neither dead nor held at '{}'", id.to_string(), destination));
+                  fmt::format("event {} is neither dead, held nor expired at '{}'", id.to_string(), destination));
   }
 
   void pause(const Operation& operation, const std::string& destination, bool paused) override {
@@ -180,7 +187,10 @@ class SqliteOperator final : public Operator {
   std::vector<std::int64_t> find(Time begun, const UndeliveredFilter& filter, int most) {
     std::vector<std::int64_t> found;
     if (most <= 0) return found;
-    const std::string condition = fmt::format("standing IN ('dead', 'held') AND since <= '{}'", to_rfc3339(begun));
+    // What has expired only if somebody asks for it.
+    const bool expired = !filter.standings.empty() || !filter.ids.empty();
+    const std::string condition =
+        fmt::format("{} AND since <= '{}'", expired ? resting : "standing IN ('dead', 'held')", to_rfc3339(begun));
     each_undelivered(state_, finder_, filter, condition, false, [&](const UndeliveredRow& row) {
       found.push_back(row.row.seq);
       return std::ssize(found) < most;
@@ -203,12 +213,16 @@ class SqliteOperator final : public Operator {
     if (edit.headers && (!is_json_object(*edit.headers) || edit.headers->size() > limits::headers_bytes_max))
       throw Error(Remedy::fix_input,
                   fmt::format("headers must be a JSON object of at most {} bytes", limits::headers_bytes_max));
+    if (!edit.headers) return;
+    for (const JsonMember& header : json_members(*edit.headers))
+      if (!header.value.starts_with('"')) throw Error(Remedy::fix_input, "headers must be strings");
   }
 
   bool write_edit(const Moment& moment, const std::string& destination, std::int64_t seq, const Edit& edit) {
     Query query = state_.query(
         "UPDATE undelivered SET payload = coalesce(?4, payload), headers = coalesce(?5, headers), changed_at = ?6 "
-        "WHERE destination = ?1 AND seq = ?2 AND standing IN ('dead', 'held') AND since <= ?3");
+        "WHERE destination = ?1 AND seq = ?2 AND " +
+        resting + " AND since <= ?3");
     if (edit.payload) query.bind(4, *edit.payload);
     if (edit.headers) query.bind(5, *edit.headers);
     query.bind(6, to_rfc3339(moment.now));

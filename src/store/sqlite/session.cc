@@ -47,19 +47,21 @@ class SqliteSession final : public Session {
             fmt::format("SELECT {} FROM waybill_event WHERE seq > ?1 ORDER BY seq LIMIT ?2", event_columns()))),
         put_(state_.query(
             "INSERT INTO undelivered (destination, seq, id, key, standing, blocks, attempts, crashes, sending, due, "
-            "since, changed_at, error, blamed) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12, ?13) "
+            "since, changed_at, error, blamed, in_doubt) "
+            "VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?11, ?12, ?13, ?14) "
             "ON CONFLICT (destination, seq) DO UPDATE SET key = excluded.key, standing = excluded.standing, "
             "blocks = excluded.blocks, attempts = excluded.attempts, crashes = excluded.crashes, blamed = "
             "excluded.blamed, "
             "sending = excluded.sending, due = excluded.due, changed_at = excluded.changed_at, error = "
-            "excluded.error, since = CASE WHEN excluded.standing IN ('expired', 'dead', 'held') "
+            "excluded.error, in_doubt = excluded.in_doubt, "
+            "since = CASE WHEN excluded.standing IN ('expired', 'expired_unknown', 'dead', 'held') "
             "AND excluded.standing <> standing THEN excluded.since ELSE since END")),
         end_(state_.query("DELETE FROM undelivered WHERE destination = ?1 AND seq = ?2")) {
     bind_files(*files_, log_, state_);
   }
 
   // There is one relay, and a broken connection of its own has left nothing: a transaction ends with its connection.
-  std::vector<Opened> open(std::span<const Lease> leases, Start start, bool /*again*/) override {
+  std::vector<Opened> open(std::span<const Lease> leases, Start start, bool again) override {
     if (leases.empty()) return {};
     WAYBILL_ASSERT(leases.size() == 1);
     if (!newest_place(state_, destination_))
@@ -76,7 +78,17 @@ class SqliteSession final : public Session {
     }
     Opened opened = waiting();
     opened.lease = leases.front();
-    opened.crashes = static_cast<std::int32_t>(crashes());
+    if (again)
+      state_.query("UPDATE destination SET in_doubt_until = ?2 WHERE name = ?1")
+          .bind(1, destination_)
+          .bind(2, to_rfc3339(now()))
+          .run();
+    Query past = state_.query("SELECT crashes, in_doubt_until FROM destination WHERE name = ?1");
+    if (past.bind(1, destination_).step()) {
+      opened.crashes = static_cast<std::int32_t>(past.integer(0));
+      if (!past.null(1)) opened.in_doubt_until = parse_rfc3339(past.text(1));
+    }
+    past.reset();
     const std::int64_t rules = note_rules(state_, destination_, match_);
     transaction.commit();
     rules_ = rules;
@@ -111,14 +123,10 @@ class SqliteSession final : public Session {
   Fetched fetch(std::span<const Wanted> wanted) override {
     auto memory = std::make_shared<FetchedMemory>();
     Fetched fetched;
-    std::vector<std::int64_t> gone;
-    const Time now = system_clock().now();
-    for (const Wanted& each : wanted) {
-      for (const UndeliveredRow& row : rows_of(each, now, fetched))
-        if (!add(row, fetched, *memory)) gone.push_back(row.row.seq);
-    }
+    const Time now = this->now();
+    for (const Wanted& each : wanted)
+      for (const UndeliveredRow& row : rows_of(each, now, fetched)) add(row, fetched, *memory);
     fetched.memory = std::move(memory);
-    if (!gone.empty()) bury_gone(gone);
     return fetched;
   }
 
@@ -126,6 +134,9 @@ class SqliteSession final : public Session {
     WAYBILL_ASSERT(!"nothing is deferred here");
     return {};
   }
+
+  // The machine's: there is one relay, on the machine that has the files.
+  Time now() const override { return system_clock().now(); }
 
   void release(std::span<const Lease> leases) override {
     for (const Lease& lease : leases)
@@ -140,11 +151,6 @@ class SqliteSession final : public Session {
   bool owns(std::int64_t term) {
     Query query = state_.query("SELECT 1 FROM destination WHERE name = ?1 AND term = ?2 AND owner = ?3");
     return query.bind(1, destination_).bind(2, term).bind(3, relay_).step();
-  }
-
-  std::int64_t crashes() {
-    Query query = state_.query("SELECT crashes FROM destination WHERE name = ?1");
-    return query.bind(1, destination_).step() ? query.integer(0) : 0;
   }
 
   Opened waiting() {
@@ -227,6 +233,7 @@ class SqliteSession final : public Session {
         .bind(11, to_rfc3339(now))
         .bind(12, row.error)
         .bind(13, row.blamed)
+        .bind(14, row.in_doubt ? 1 : 0)
         .run();
   }
 
@@ -281,29 +288,18 @@ class SqliteSession final : public Session {
     return rows;
   }
 
-  bool add(const UndeliveredRow& row, Fetched& fetched, FetchedMemory& memory) {
-    if (!finder_.add(row.row.seq, memory.rows)) return false;
+  void add(const UndeliveredRow& row, Fetched& fetched, FetchedMemory& memory) {
+    if (!finder_.add(row.row.seq, memory.rows)) {
+      fetched.items.push_back({.row = row.row,
+                               .event = {.seq = row.row.seq, .id = EventId::parse(row.id).value_or(EventId{})},
+                               .missing = true});
+      return;
+    }
     EventView event = memory.rows.events.back();
     event.redrives = row.redrives;
     if (row.payload) event.payload = memory.edits.emplace_back(*row.payload);
     if (row.headers) event.headers = memory.edits.emplace_back(*row.headers);
     fetched.items.push_back({.row = row.row, .event = event});
-    return true;
-  }
-
-  // Somebody has deleted from the log by hand.
-  void bury_gone(std::span<const std::int64_t> gone) {
-    SqliteTransaction transaction(state_);
-    for (const std::int64_t seq : gone)
-      state_
-          .query(
-              "UPDATE undelivered SET standing = 'dead', blocks = 0, since = ?3, changed_at = ?3, "
-              "error = 'its event is not in the log any more' WHERE destination = ?1 AND seq = ?2")
-          .bind(1, destination_)
-          .bind(2, seq)
-          .bind(3, to_rfc3339(system_clock().now()))
-          .run();
-    transaction.commit();
   }
 
   // --- Reading

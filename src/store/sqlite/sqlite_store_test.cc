@@ -101,6 +101,16 @@ TEST_F(SqliteStoreTest, AnIdIsAUuid) {
   EXPECT_EQ(2U, read_all().size());
 }
 
+TEST_F(SqliteStoreTest, HeadersAreStrings) {
+  for (const char* good : {R"('{}')", R"('{"a":"b", "c":""}')", R"('{"a":"\u00e4 \"x\": 1"}')", "NULL"})
+    EXPECT_EQ("", insert("headers", good)) << good;
+  for (const char* bad : {R"('{"a":1}')", R"('{"a":null}')", R"('{"a":["b"]}')", R"('{"a":"b","c":{}}')",
+                          R"('{"":"b"}')", R"('{"a":"x\ny"}')", R"('{"a":"b","a":"c"}')"})
+    EXPECT_THAT(insert("headers", bad), HasSubstr("headers must be a JSON object of strings")) << bad;
+  for (const char* none : {"'[]'", "'x'", "'1'"})
+    EXPECT_THAT(insert("headers", none), HasSubstr("headers must be a JSON object of at most")) << none;
+}
+
 TEST_F(SqliteStoreTest, OneBadRowDoesNotStopTheOthers) {
   EXPECT_EQ("", refusal("PRAGMA ignore_check_constraints = ON"));
   EXPECT_EQ("", insert("id", "'no id at all'"));
@@ -139,6 +149,30 @@ TEST_F(SqliteStoreTest, WhatIsNoTimeIsRefused) {
     for (const char* time : {"'tomorrow'", "'10:00'", "'2030-01-01'", "2462502.5", "'2030-02-31T10:00:00Z'", "''",
                              "'2030-01-01T24:00:00Z'", "'2030-01-01T10:60Z'", "'2030-01-01T10:00:00Zulu'"})
       EXPECT_THAT(insert(column, time), HasSubstr(std::string(column) + " must be a time")) << column << ' ' << time;
+}
+
+TEST_F(SqliteStoreTest, AnUndeliveredEventThatWasDeletedIsMissing) {
+  EXPECT_EQ("", insert("key", "'k'"));
+  const std::vector<std::string> out{"out"};
+  const auto membership = store->join({.id = "a", .name = "a"});
+  const auto session = store->connect({.id = "a", .name = "a"}, "out");
+  const auto leases = membership->take(membership->beat(out).free);
+  ASSERT_EQ(1U, session->open(leases, Start::beginning, false).size());
+  const Reading reading = session->exchange({}, {.shards = {0}, .events_max = 10, .bytes_max = 1'000'000});
+  const EventView event = reading.chunks.at(0).events.at(0);
+  Settlement settlement{.term = leases[0].term,
+                        .window = reading.chunks[0].window,
+                        .seq = event.seq,
+                        .window_done = true,
+                        .count = 1,
+                        .undelivered = {{.seq = event.seq, .key = 7, .blocks = true, .attempts = 1}}};
+  EXPECT_TRUE(session->exchange(std::span(&settlement, 1), {}).lost.empty());
+  EXPECT_EQ("", refusal("DELETE FROM waybill_event"));
+  const Wanted wanted{.key = 7, .events_max = 10};
+  const Fetched fetched = session->fetch(std::span(&wanted, 1));
+  ASSERT_EQ(1U, fetched.items.size());
+  EXPECT_TRUE(fetched.items[0].missing);
+  EXPECT_EQ(event.id, fetched.items[0].event.id);
 }
 
 TEST_F(SqliteStoreTest, Security37_FilesAreTheirOwnersAlone) {

@@ -33,7 +33,9 @@ CREATE TABLE destination (
   term           INTEGER NOT NULL DEFAULT 0,
   owner          TEXT NOT NULL DEFAULT '',
   crashes        INTEGER NOT NULL DEFAULT 0,  -- Owners in a row that have died here without getting anywhere.
-  seq_when_taken INTEGER NOT NULL DEFAULT 0
+  seq_when_taken INTEGER NOT NULL DEFAULT 0,
+  -- What was written until then and is not settled may have been sent before.
+  in_doubt_until TEXT
 ) WITHOUT ROWID;
 INSERT INTO destination (name) SELECT DISTINCT destination FROM cursor;
 
@@ -55,6 +57,8 @@ CREATE TABLE undelivered (
   since       TEXT NOT NULL,     -- when it came here; of what has ended or is held, then
   changed_at  TEXT NOT NULL,
   error       TEXT NOT NULL,
+  in_doubt    INTEGER NOT NULL DEFAULT 0,    -- An attempt at it may have arrived.
+  ignore_expiry INTEGER NOT NULL DEFAULT 0,  -- redriven after it had expired: it goes all the same
   redrives    INTEGER NOT NULL DEFAULT 0,
   payload     BLOB,              -- in place of what the event says
   headers     TEXT,
@@ -65,7 +69,7 @@ CREATE INDEX undelivered_due ON undelivered (destination, due)
   WHERE key = 0 AND standing IN ('retrying', 'blocked', 'scheduled');
 CREATE INDEX undelivered_standing ON undelivered (destination, standing);
 CREATE INDEX undelivered_ended ON undelivered (changed_at)
-  WHERE standing IN ('dead', 'dismissed', 'expired') AND NOT blocks;
+  WHERE standing IN ('dead', 'dismissed', 'expired', 'expired_unknown') AND NOT blocks;
 CREATE INDEX undelivered_seq ON undelivered (seq);
 
 CREATE TABLE attempt (

@@ -1,12 +1,12 @@
 #include "store/sqlite/undelivered_rows.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
 #include "base/time_text.h"
 #include "model/routing.h"
+#include "model/standing.h"
 #include "store/sqlite/cursor.h"
 
 namespace waybill {
@@ -15,19 +15,15 @@ using namespace std::chrono_literals;
 
 const std::string_view undelivered_columns =
     "destination, seq, key, standing, blocks, attempts, crashes, sending, due, error, id, since, redrives, "
-    "payload, headers, blamed";
+    "payload, headers, blamed, in_doubt, ignore_expiry";
 
 namespace {
 
 constexpr std::int64_t exact_count_max = 10'000;
 
-constexpr std::array standings{Standing::retrying, Standing::blocked, Standing::scheduled, Standing::held,
-                               Standing::expired,  Standing::dead,    Standing::dismissed};
-
+// A word of a later version is `held`: nothing happens to it by itself.
 Standing standing_of(std::string_view text) {
-  for (const Standing standing : standings)
-    if (to_string(standing) == text) return standing;
-  return Standing::held;  // A word of a later version: nothing happens to it by itself.
+  return parse_standing(text).value_or(Standing::held);
 }
 
 Outcome::Kind outcome_of(std::string_view text) {
@@ -90,7 +86,9 @@ UndeliveredRow undelivered_row(const Query& row, Time now) {
                               .crashes = static_cast<std::int32_t>(row.integer(6)),
                               .blamed = static_cast<std::int32_t>(row.integer(15)),
                               .sending = static_cast<Undelivered::Sending>(row.integer(7)),
-                              .error = std::string(row.text(9))},
+                              .error = std::string(row.text(9)),
+                              .in_doubt = row.integer(16) != 0,
+                              .ignore_expiry = row.integer(17) != 0},
                       .id = std::string(row.text(10)),
                       .since = parse_rfc3339(row.text(11)).value_or(Time{}),
                       .due = Time(std::chrono::microseconds(row.integer(8))),
@@ -207,7 +205,7 @@ std::vector<BlockedKeyView> list_blocked_keys(const Database& log, const Databas
 }
 
 void count_undelivered(const Database& state, DestinationStatus& destination) {
-  for (const Standing standing : standings) {
+  for (const Standing standing : all_standings) {
     const Count found = count(
         state, fmt::format("SELECT 1 FROM undelivered WHERE destination = ?1 AND standing = '{}'", to_string(standing)),
         destination.name);

@@ -8,9 +8,12 @@ ALTER TABLE {schema}.destination
   ADD COLUMN changes bigint NOT NULL DEFAULT 0;
 
 -- crashes: relays in a row that died here without getting anywhere. cursor: its newest row when the lease was taken.
+-- in_doubt_until: what was written until then and is not settled may have been sent: an owner ended without giving the lease
+-- back, or its connection broke, or the destination was rewound.
 ALTER TABLE {schema}.lease
-  ADD COLUMN crashes integer NOT NULL DEFAULT 0,
-  ADD COLUMN cursor  bigint;
+  ADD COLUMN crashes        integer NOT NULL DEFAULT 0,
+  ADD COLUMN cursor         bigint,
+  ADD COLUMN in_doubt_until timestamptz;
 
 -- Events that the cursor has passed although they were not delivered. Each refers to its event: in the log by slot, shard
 -- and seq, or else in `kept`. COLLATE "C": an index is searched by bytes, whatever the database's language.
@@ -22,16 +25,19 @@ CREATE TABLE {schema}.undelivered (
   id             uuid NOT NULL,      -- of the event
   key            bigint NOT NULL,    -- a hash of tenant and key; 0: it waits for nobody, and nobody for it
   standing       text COLLATE "C" NOT NULL
-                   CHECK (standing IN ('retrying', 'blocked', 'scheduled', 'held', 'expired', 'dead', 'dismissed')),
+                   CHECK (standing IN ('retrying', 'blocked', 'scheduled', 'held', 'expired', 'expired_unknown', 'dead',
+                                       'dismissed')),
   blocks         boolean NOT NULL,   -- Events of its key wait behind it.
   attempts       integer NOT NULL,
   crashes        integer NOT NULL,   -- attempts in a row that their relays did not survive
   blamed         integer NOT NULL DEFAULT 0,  -- of these, those that count against the event
   sending        smallint NOT NULL,  -- Is an attempt under way? 0 no, 1 yes, 2 yes, and a crash counts against the event
   redrives       integer NOT NULL DEFAULT 0,
-  due            timestamptz NOT NULL,  -- when it may be tried, if it waits for that
+  due            timestamptz NOT NULL CHECK (isfinite(due)),  -- when it may be tried, if it waits for that
   since          timestamptz NOT NULL DEFAULT clock_timestamp(),  -- when it came here; of what has ended or is held, then
   error          text NOT NULL CHECK (octet_length(error) <= 2000),
+  in_doubt       boolean NOT NULL DEFAULT false,  -- An attempt at it may have arrived.
+  ignore_expiry  boolean NOT NULL DEFAULT false,  -- redriven after it had expired: it goes all the same
   -- In place of what the event says.
   payload        json,
   payload_bytes  bytea,

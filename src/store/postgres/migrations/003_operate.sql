@@ -1,7 +1,7 @@
 -- What people do, as functions for psql and for the program alike. oldest_program: 2
 --
 -- Each is one transaction, safe beside running relays and other operators: a destination is changed by one operation at
--- a time, only events that are dead or held are touched, and relays are told. An operation is repeated under its id: it
+-- a time, only events that are dead, held or expired are touched, and relays are told. An operation is repeated under its id: it
 -- goes on where it stopped and touches nothing twice, since it touches nothing that has died after it was begun. Patterns
 -- have '*' for any text.
 --
@@ -49,7 +49,8 @@ BEGIN
   PERFORM pg_notify('{schema}_leases', '');
 END $$;
 
--- Locks undelivered events that an operation begun at that time may change, oldest first; returns where they are. What
+-- Locks undelivered events that an operation begun at that time may change, oldest first; returns where they are: dead and
+-- held ones, and expired ones if their standing or ids are named. What
 -- somebody else has locked is passed over while there is anything else, and then waited for: nothing means that there is
 -- nothing left.
 CREATE FUNCTION {schema}.lock_undelivered(
@@ -59,12 +60,17 @@ CREATE FUNCTION {schema}.lock_undelivered(
 RETURNS SETOF tid LANGUAGE plpgsql VOLATILE SET search_path = pg_catalog, pg_temp AS $$
 DECLARE
   manner text;
+  resting text := $r$'dead', 'held'$r$;
 BEGIN
+  -- Expired events only if somebody asks for them.
+  IF ids IS NOT NULL OR standings && '{expired,expired_unknown}' THEN
+    resting := $r$'dead', 'held', 'expired', 'expired_unknown'$r$;
+  END IF;
   FOREACH manner IN ARRAY ARRAY['SKIP LOCKED', ''] LOOP
     RETURN QUERY EXECUTE format($q$
       SELECT u.ctid
       FROM {schema}.undelivered u
-      WHERE u.destination = $1 AND u.standing IN ('dead', 'held') AND ($3 IS NULL OR u.standing = ANY ($3))
+      WHERE u.destination = $1 AND u.standing IN (%s) AND ($3 IS NULL OR u.standing = ANY ($3))
         AND u.since <= $2 AND ($4 IS NULL OR u.id = ANY ($4))
         AND ($11 IS NULL OR u.error LIKE {schema}.like_pattern($11))
         AND ($12 IS NULL OR u.since >= $12) AND ($13 IS NULL OR u.since < $13) AND ($14 IS NULL OR u.seq < $14)
@@ -83,13 +89,14 @@ BEGIN
             AND ($10 IS NULL
                  OR coalesce(e.key, e.aggregate_type || '/' || e.aggregate_id) LIKE {schema}.like_pattern($10))))
       ORDER BY u.destination, u.seq LIMIT $15
-      FOR UPDATE OF u %s $q$, manner)
+      FOR UPDATE OF u %s $q$, resting, manner)
     USING $1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15;
     EXIT WHEN FOUND;
   END LOOP;
 END $$;
 
 -- Dead and held events are tried again, as if for the first time. Returns how many; 0: the operation is complete.
+-- Expired events are redriven only if `standings` or `ids` name them; they are then delivered although they have expired.
 CREATE FUNCTION {schema}.redrive(
   destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL, standings text[] DEFAULT NULL,
   ids uuid[] DEFAULT NULL, topic text DEFAULT NULL, type text DEFAULT NULL, tenant text DEFAULT NULL,
@@ -115,7 +122,8 @@ BEGIN
   LOOP
     UPDATE {schema}.undelivered u
     SET standing = 'retrying', blocks = u.key <> 0, attempts = 0, crashes = 0, blamed = 0, sending = 0,
-        redrives = u.redrives + 1, due = clock_timestamp()
+        redrives = u.redrives + 1, due = clock_timestamp(),
+        ignore_expiry = u.ignore_expiry OR u.standing IN ('expired', 'expired_unknown')
     WHERE u.ctid = place;
     touched := touched + 1;
   END LOOP;
@@ -123,7 +131,7 @@ BEGIN
   RETURN touched;
 END $$;
 
--- Dead and held events need not go. Returns as redrive().
+-- Dead and held events need not go; expired ones as with redrive(). Returns as redrive().
 CREATE FUNCTION {schema}.dismiss(
   destination text, operation uuid DEFAULT NULL, by text DEFAULT NULL, standings text[] DEFAULT NULL,
   ids uuid[] DEFAULT NULL, topic text DEFAULT NULL, type text DEFAULT NULL, tenant text DEFAULT NULL,
@@ -174,10 +182,11 @@ BEGIN
     RETURN;
   END IF;
   SELECT u.slot, u.shard, u.seq INTO place FROM {schema}.undelivered u
-  WHERE u.destination = edit.destination AND u.id = edit.event AND u.standing IN ('dead', 'held') FOR UPDATE;
+  WHERE u.destination = edit.destination AND u.id = edit.event
+    AND u.standing IN ('dead', 'held', 'expired', 'expired_unknown') FOR UPDATE;
   IF NOT FOUND THEN
     RAISE invalid_parameter_value
-      USING MESSAGE = format('event %s is neither dead nor held at ''%s''', edit.event, edit.destination);
+      USING MESSAGE = format('event %s is neither dead, held nor expired at ''%s''', edit.event, edit.destination);
   END IF;
   SELECT e.is_json INTO is_json FROM (
     SELECT e.payload_bytes IS NULL AS is_json FROM {schema}.event e
@@ -194,8 +203,7 @@ BEGIN
     RAISE invalid_parameter_value USING MESSAGE = 'payload must be at most 786432 bytes';
   END IF;
   IF edit.headers IS NOT NULL AND (octet_length(edit.headers::text) > 16384
-     OR CASE WHEN json_typeof(edit.headers) <> 'object' THEN true
-             ELSE EXISTS (SELECT FROM json_each(edit.headers) h WHERE json_typeof(h.value) <> 'string') END) THEN
+     OR CASE WHEN json_typeof(edit.headers) <> 'object' THEN true ELSE NOT {schema}.are_headers(edit.headers) END) THEN
     RAISE invalid_parameter_value
       USING MESSAGE = 'headers must be a JSON object of strings, of at most 16384 bytes';
   END IF;
@@ -336,7 +344,8 @@ BEGIN
     -- Waits for what relays are writing now; what they write later finds its term gone.
     PERFORM FROM {schema}.lease l WHERE l.destination = rewind.destination ORDER BY l.shard FOR UPDATE;
     UPDATE {schema}.lease l
-    SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL
+    SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL,
+        in_doubt_until = clock_timestamp()
     WHERE l.destination = rewind.destination;
   ELSIF NOT EXISTS (SELECT FROM {schema}.destination d WHERE d.name = rewind.destination) THEN
     RAISE invalid_parameter_value USING MESSAGE = format('there is no destination ''%s''', rewind.destination);

@@ -194,7 +194,7 @@ BEGIN
     SELECT e.*
     FROM {schema}.slots(interval '0') s
     CROSS JOIN {schema}.destination d
-    CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,dead,dismissed}'::text[]) AS t (standing)
+    CROSS JOIN unnest('{retrying,blocked,scheduled,held,expired,expired_unknown,dead,dismissed}'::text[]) AS t (standing)
     JOIN {schema}.undelivered u ON u.destination = d.name AND u.standing = t.standing
                                AND u.seq BETWEEN s.first_seq AND s.last_seq
     JOIN {schema}.event_%1$s e ON e.shard = u.shard AND e.seq = u.seq
@@ -342,7 +342,7 @@ BEGIN
       SELECT FROM {schema}.dedup d WHERE d.created_at < now - sweep.dedup_older_than ORDER BY d.created_at
       LIMIT sweep.most) d;
     SELECT count(*) INTO dead FROM (
-      SELECT FROM {schema}.destination d CROSS JOIN unnest('{dead,dismissed,expired}'::text[]) AS t (standing)
+      SELECT FROM {schema}.destination d CROSS JOIN unnest('{dead,dismissed,expired,expired_unknown}'::text[]) AS t (standing)
       JOIN {schema}.undelivered u ON u.destination = d.name AND u.standing = t.standing
       WHERE u.since < now - sweep.dead_older_than AND NOT u.blocks LIMIT sweep.most) u;
     more := false;
@@ -363,7 +363,7 @@ BEGIN
   GET DIAGNOSTICS dedup = ROW_COUNT;
   DELETE FROM {schema}.undelivered u
   USING (SELECT o.destination, o.shard, o.seq
-         FROM {schema}.destination d CROSS JOIN unnest('{dead,dismissed,expired}'::text[]) AS t (standing)
+         FROM {schema}.destination d CROSS JOIN unnest('{dead,dismissed,expired,expired_unknown}'::text[]) AS t (standing)
          JOIN {schema}.undelivered o ON o.destination = d.name AND o.standing = t.standing
          WHERE o.since < now - sweep.dead_older_than AND NOT o.blocks LIMIT sweep.most
          FOR UPDATE OF o SKIP LOCKED) o
@@ -572,7 +572,9 @@ BEGIN
   PERFORM {schema}.renumber_collisions(boundary);
 
   -- Relays that are still at it find their leases gone.
-  UPDATE {schema}.lease l SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL;
+  UPDATE {schema}.lease l
+  SET term = l.term + 1, owner = NULL, since = clock_timestamp(), crashes = 0, cursor = NULL,
+      in_doubt_until = clock_timestamp();
   DELETE FROM {schema}.relay;
   UPDATE {schema}.destination d SET paused = true, changes = d.changes + 1;
   SELECT h.* INTO here FROM {schema}.here() h;

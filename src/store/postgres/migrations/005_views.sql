@@ -109,10 +109,10 @@ SELECT e.seq, e.shard, e.id, e.tenant, e.topic, e.type, e.aggregate_type, e.aggr
        u.attempts, CASE WHEN u.standing IN ('retrying', 'blocked', 'scheduled') THEN u.due END,
        (SELECT max(a.at) FROM {schema}.attempt a
         WHERE a.shard = u.shard AND a.seq = u.seq AND a.destination = u.destination),
-       CASE WHEN u.attempts > 0 OR u.standing IN ('expired', 'dead') THEN u.since END, nullif(u.error, '')
+       CASE WHEN u.attempts > 0 OR u.standing IN ('expired', 'expired_unknown', 'dead') THEN u.since END, nullif(u.error, '')
 FROM (
   SELECT DISTINCT ON (u.shard, u.seq) u.* FROM {schema}.undelivered u
-  ORDER BY u.shard, u.seq, array_position('{dead,held,expired,retrying,blocked,scheduled,dismissed}', u.standing),
+  ORDER BY u.shard, u.seq, array_position('{dead,held,expired,expired_unknown,retrying,blocked,scheduled,dismissed}', u.standing),
            u.destination
 ) u
 CROSS JOIN LATERAL (
@@ -190,7 +190,8 @@ CREATE VIEW {schema}.outbox_events AS
 SELECT s.id, s.aggregate_id, s.aggregate_type, coalesce(s.type, s.topic) AS event_type, s.payload AS event_data,
        s.metadata,
        CASE s.standing WHEN 'published' THEN 'published' WHEN 'retrying' THEN 'failed' WHEN 'held' THEN 'failed'
-                       WHEN 'dead' THEN 'dead_letter' WHEN 'expired' THEN 'dead_letter' WHEN 'dismissed' THEN 'dismissed'
+                       WHEN 'dead' THEN 'dead_letter' WHEN 'expired' THEN 'dead_letter'
+                       WHEN 'expired_unknown' THEN 'dead_letter' WHEN 'dismissed' THEN 'dismissed'
                        WHEN 'skipped' THEN 'skipped' ELSE 'pending' END AS status,
        s.version, s.created_at, s.published_at, s.failed_at, s.attempts AS retry_count, s.attempts_max AS max_retries,
        s.error AS last_error, s.due AS next_retry_at
@@ -203,6 +204,7 @@ SELECT s.id, s.aggregate_id AS memo_id, coalesce(s.type, s.topic) AS event_type,
        s.topic AS notification_type,
        CASE WHEN s.sending THEN 'SENDING'
             ELSE CASE s.standing WHEN 'published' THEN 'SENT' WHEN 'dead' THEN 'FAILED' WHEN 'expired' THEN 'FAILED'
+                                 WHEN 'expired_unknown' THEN 'FAILED'
                                  WHEN 'held' THEN 'FAILED' WHEN 'dismissed' THEN 'DISMISSED'
                                  WHEN 'skipped' THEN 'SKIPPED' ELSE 'PENDING' END END AS status,
        s.attempts AS retry_count, s.last_attempt_at, s.published_at AS sent_at, s.error AS error_message,

@@ -60,6 +60,17 @@ CREATE TABLE waybill_event (
     CHECK (not_before IS NULL OR julianday(not_before) <= julianday(created_at) + 366)
 );
 
+-- A header is a name and a text that a protocol's line can carry: no message could carry others.
+CREATE TRIGGER waybill_headers BEFORE INSERT ON waybill_event
+WHEN CASE WHEN json_valid(NEW.headers) AND json_type(NEW.headers) = 'object' THEN
+  EXISTS (SELECT 1 FROM json_each(NEW.headers) AS h
+          WHERE h.type <> 'text' OR length(CAST(h.key AS BLOB)) NOT BETWEEN 1 AND 255
+             OR h.key || h.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*')
+  OR (SELECT count(*) <> count(DISTINCT h.key) FROM json_each(NEW.headers) AS h) END
+BEGIN
+  SELECT RAISE(ABORT, 'headers must be a JSON object of strings without control characters, each name of 1 to 255 bytes and once');
+END;
+
 -- The first event of each dedup key. A later one with the same key is not written.
 CREATE TABLE waybill_dedup (
   tenant     TEXT NOT NULL,
