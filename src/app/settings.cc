@@ -240,6 +240,17 @@ Destination read_destination(Section& section, const RetryPolicy& retry) {
   return destination;
 }
 
+// The standard output has one writer: the lines of two would mix.
+void refuse_second_stdout(Section& section, const std::vector<Destination>& destinations) {
+  if (destinations.back().type != "stdout") return;
+  const auto first = std::find_if(destinations.begin(), destinations.end(),
+                                  [](const Destination& each) { return each.type == "stdout"; });
+  if (first != destinations.end() - 1)
+    section.refuse("type",
+                   fmt::format("destination '{}' writes to the standard output already; use a file for one of them",
+                               first->options.name));
+}
+
 }  // namespace
 
 std::vector<std::string> served_destinations(const Settings& settings) {
@@ -262,7 +273,10 @@ Settings read_settings(config::Config& config) {
   read_alerts(root.section("alerts"), settings.alerts);
   settings.alerts.retention = settings.retention;
   const RetryPolicy retry = read_retry(root.section("retry"), {});
-  for (auto& section : root.named("destinations")) settings.destinations.push_back(read_destination(section, retry));
+  for (auto& section : root.named("destinations")) {
+    settings.destinations.push_back(read_destination(section, retry));
+    refuse_second_stdout(section, settings.destinations);
+  }
   for (const auto& destination : settings.destinations)
     if (destination.type == stream_type && settings.listen.off)
       root.refuse("listen", fmt::format("is off, but destination '{}' is a stream", destination.options.name));

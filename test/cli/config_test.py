@@ -27,6 +27,10 @@ class ConfigCheckTest(CliTest):
         self.assertEqual({"ok": True, "file": "waybill.toml", "problems": [], "warnings": []},
                          self.succeed("config", "check", "--json").json)
 
+    def test_one_destination_writes_to_stdout(self):
+        found = self.problems(GOOD + '[destinations.a]\ntype = "stdout"\n[destinations.b]\ntype = "stdout"\n')
+        self.assertIn("destinations.b.type: destination 'a' writes to the standard output already", found)
+
     def test_all_problems_at_once_with_their_places(self):
         found = self.problems(
             'store = "mysql://db/x"\nbacth = 5\nlease = 5\npoll_busy = "30s"\n'

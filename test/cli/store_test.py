@@ -189,6 +189,14 @@ class RunTest(CliTest):
         self.assertEqual(4, result.code, result)
         self.assertEqual(["no-relay"], [alert["alert"] for alert in result.json["alerts"]])
 
+    def test_row85_a_stop_does_not_wait_for_a_reader_of_stdout(self):
+        self.embedded('[destinations.out]\ntype = "stdout"\n')
+        self.succeed("enqueue", "--topic", "a", "--payload", '"' + "x" * 120_000 + '"')  # More than a pipe holds.
+        process = self.start("--set", "grace=100ms")
+        select.select([process.stdout], [], [], 20)
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(0, process.wait(20))
+
     def test_row85_the_second_signal_ends_it_at_once(self):
         os.mkfifo(self.folder / "pipe")
         pipe = os.open(self.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)

@@ -1,7 +1,9 @@
 #include "sink/file/file_sink.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cerrno>
+#include <climits>
 #include <cstring>
 #include <filesystem>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <fmt/format.h>
 #include <poll.h>
 #include <sys/file.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +21,11 @@
 
 namespace waybill {
 namespace {
+
+// The standard output belongs to the process: one sink at a time writes to it, and says when it leaves an unfinished
+// line.
+std::atomic<const void*> stdout_writer = nullptr;
+std::atomic<bool> stdout_broken_line = false;
 
 class FileSink final : public Sink {
  public:
@@ -46,13 +54,29 @@ class FileSink final : public Sink {
 
   void close(Steady /*deadline*/) override {
     forget();
+    if (is_stdout()) release_stdout();
     close_file();
   }
 
  private:
   bool is_stdout() const { return options_.path.empty(); }
 
-  // The standard output belongs to the process: the sink neither opens nor closes it.
+  // Returns the error; empty if there is none.
+  std::string claim_stdout() {
+    const void* writer = nullptr;
+    if (stdout_writer.compare_exchange_strong(writer, this)) {
+      broken_line_ = stdout_broken_line;
+      return ::fstat(fd_, &status_) == 0 ? std::string() : give_up("look at");
+    }
+    return writer == this ? std::string() : "cannot write to the standard output: another writer has it";
+  }
+  void release_stdout() {
+    if (stdout_writer != this) return;
+    stdout_broken_line = broken_line_;
+    stdout_writer = nullptr;
+  }
+
+  // The sink neither opens nor closes the standard output.
   void close_file() {
     if (is_stdout() || fd_ < 0) return;
     ::close(fd_);
@@ -70,7 +94,7 @@ class FileSink final : public Sink {
 
   // Returns the error; empty if there is none.
   std::string open_file() {
-    if (is_stdout()) return {};
+    if (is_stdout()) return claim_stdout();
     if (fd_ >= 0 && moved_away()) close_file();
     if (fd_ >= 0) return {};
     // Read as well as written, to look back. A pipe is only written: it is an outage (ENXIO) while nobody reads it.
@@ -113,7 +137,7 @@ class FileSink final : public Sink {
       if (!is_file() && std::exchange(broken_line_, false)) buffer_.insert(buffer_.begin(), '\n');
     }
     while (written_ < buffer_.size()) {
-      const ssize_t count = ::write(fd_, buffer_.data() + written_, buffer_.size() - written_);
+      const ssize_t count = write_some(buffer_.data() + written_, buffer_.size() - written_);
       if (count >= 0) {
         if (!count_written(static_cast<std::size_t>(count))) return give_up("read back");
       } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
@@ -124,6 +148,17 @@ class FileSink final : public Sink {
     }
     if (options_.fsync && ::fdatasync(fd_) != 0) return give_up("sync");
     return std::string();
+  }
+
+  // As write(), and never blocks: EAGAIN if it would. What we open does not; the standard output may be shared with
+  // others, who do not expect it to change, so that it is written in pieces for which there is room.
+  ssize_t write_some(const char* data, std::size_t size) const {
+    if (!is_stdout() || S_ISREG(status_.st_mode)) return ::write(fd_, data, size);
+    const std::size_t piece = std::min<std::size_t>(size, PIPE_BUF);
+    if (S_ISSOCK(status_.st_mode)) return ::send(fd_, data, piece, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (wait_until_writable({})) return ::write(fd_, data, piece);
+    errno = EAGAIN;
+    return -1;
   }
 
   // Several processes may append, so that a line continues only within one write. After a short write, the line it

@@ -20,7 +20,8 @@ struct FileSinkOptions {
 // is created again with the next batch. A pipe has one writer at a time, and is an outage while nobody reads it.
 std::unique_ptr<Sink> file_sink(FileSinkOptions options);
 
-// The same to the standard output, with this process as the only writer. While nobody reads it, events stay under way.
+// The same to the standard output, with this process as the only writer, and one sink at a time: for others it is an
+// outage. While nobody reads it, events stay under way.
 std::unique_ptr<Sink> stdout_sink();
 
 }  // namespace waybill
