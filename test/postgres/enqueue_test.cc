@@ -332,6 +332,9 @@ TEST_F(LimitsTest, HeadersAreStrings) {
        {R"({"a":1})", R"({"a" : null})", R"({"a":["b"]})", R"({"a":"b","c":{"d":"e"}})", R"({"a":"b", "c":true})",
         R"({"":"b"})", R"({"a":"x\ny"})", R"({"a\u000d":"b"})", R"({"a":"\u007f"})", "{\"a\":\"\x7f\"}"})
     EXPECT_EQ(refusal, said("headers", fmt::format("$${}$$::json", bad))) << bad;
+  const std::string longest(255, 'n');
+  EXPECT_EQ("", said("headers", fmt::format(R"($${{"{}":"b"}}$$::json)", longest)));
+  EXPECT_EQ(refusal, said("headers", fmt::format(R"($${{"{}n":"b"}}$$::json)", longest)));
 }
 
 }  // namespace

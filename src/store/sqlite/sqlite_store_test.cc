@@ -102,10 +102,13 @@ TEST_F(SqliteStoreTest, AnIdIsAUuid) {
 }
 
 TEST_F(SqliteStoreTest, HeadersAreStrings) {
-  for (const char* good : {R"('{}')", R"('{"a":"b", "c":""}')", R"('{"a":"\u00e4 \"x\": 1"}')", "NULL"})
+  for (const char* good : {R"('{}')", R"('{"a":"b", "c":""}')", R"('{"a":"\u00e4 \"x\": 1"}')",
+                           R"('{"a":"\ud83d\ude00 \ufffd"}')", "NULL"})
     EXPECT_EQ("", insert("headers", good)) << good;
-  for (const char* bad : {R"('{"a":1}')", R"('{"a":null}')", R"('{"a":["b"]}')", R"('{"a":"b","c":{}}')",
-                          R"('{"":"b"}')", R"('{"a":"x\ny"}')", R"('{"a":"b","a":"c"}')"})
+  for (const char* bad :
+       {R"('{"a":1}')", R"('{"a":null}')", R"('{"a":["b"]}')", R"('{"a":"b","c":{}}')", R"('{"":"b"}')",
+        R"('{"a":"x\ny"}')", R"('{"a":"\u0000"}')", R"('{"a":"x\u0000"}')", R"('{"a":"\u0085"}')",
+        R"('{"a":"\ud83d"}')", R"('{"\ude00":"b"}')", R"('{"a":"b","a":"c"}')"})
     EXPECT_THAT(insert("headers", bad), HasSubstr("headers must be a JSON object of strings")) << bad;
   for (const char* none : {"'[]'", "'x'", "'1'"})
     EXPECT_THAT(insert("headers", none), HasSubstr("headers must be a JSON object of at most")) << none;

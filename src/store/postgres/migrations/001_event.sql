@@ -136,6 +136,7 @@ BEGIN
      OR NEW.attempts_max IS NOT NULL
      OR NEW.not_before IS NOT NULL
      OR pg_catalog.json_typeof(NEW.metadata) OPERATOR(pg_catalog.<>) 'object'
+     OR pg_catalog.octet_length(NEW.headers::pg_catalog.text) OPERATOR(pg_catalog.>) 255
      OR NEW.headers::pg_catalog.text OPERATOR(pg_catalog.~) E'^\\s*[^{\\s]|"\\s*:\\s*[^"\\s]|""\\s*:|[\\\\\\x7f-\\x9f]'
      OR pg_catalog.pg_column_size(ARRAY[NEW.metadata, NEW.headers]) OPERATOR(pg_catalog.>) 16384
      OR pg_catalog.pg_column_size(pg_catalog.array_replace(

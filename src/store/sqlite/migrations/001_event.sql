@@ -65,8 +65,11 @@ CREATE TRIGGER waybill_headers BEFORE INSERT ON waybill_event
 WHEN CASE WHEN json_valid(NEW.headers) AND json_type(NEW.headers) = 'object' THEN
   EXISTS (SELECT 1 FROM json_each(NEW.headers) AS h
           WHERE h.type <> 'text' OR length(CAST(h.key AS BLOB)) NOT BETWEEN 1 AND 255
-             OR h.key || h.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || ']*')
-  OR (SELECT count(*) <> count(DISTINCT h.key) FROM json_each(NEW.headers) AS h) END
+             OR h.key || h.value GLOB '*[' || char(1) || '-' || char(31) || char(127) || '-' || char(159) || ']*'
+             -- Half of a surrogate pair: GLOB reads it as U+FFFD.
+             OR (h.key || h.value GLOB '*' || char(65533) || '*' AND NOT instr(h.key || h.value, char(65533))))
+  OR (SELECT count(*) <> count(DISTINCT h.key) FROM json_each(NEW.headers) AS h)
+  OR instr(NEW.headers, '\u0000') END  -- json_each() ends a text there.
 BEGIN
   SELECT RAISE(ABORT, 'headers must be a JSON object of strings without control characters, each name of 1 to 255 bytes and once');
 END;
