@@ -26,6 +26,8 @@ void add(RelayCounts& sum, const RelayCounts& more) {
   sum.failed += more.failed;
   for (const auto& [kind, count] : more.failed_with) sum.failed_with[kind] += count;
   sum.dead += more.dead;
+  sum.expired += more.expired;
+  sum.expired_unknown += more.expired_unknown;
   add(sum.latency, more.latency);
   sum.lag = more.lag;
   sum.leases += more.leases;

@@ -26,62 +26,44 @@ CaretakerOptions told_to(Relay& relay, CaretakerOptions options) {
 }  // namespace
 
 RelayAtWork::RelayAtWork(std::unique_ptr<Relay> relay, Settings settings, Store& store, Monitor& monitor, Log log,
-                         std::stop_token round)
+                         const std::stop_token& stop, std::function<void()> failed)
     : relay_(std::move(relay)),
       settings_(std::move(settings)),
       monitor_(monitor),
       log_(std::move(log)),
-      round_(std::move(round)),
-      caretaker_(store, told_to(*relay_, settings_.caretaker), log_) {
+      failed_(std::move(failed)),
+      caretaker_(store, told_to(*relay_, settings_.caretaker), log_),
+      on_stop_(stop, [this] { leave(); }) {
   monitor_.look_at(*relay_, caretaker_, served_destinations(settings_));
   thread_ = std::jthread([this] { run(); });
 }
 
 RelayAtWork::~RelayAtWork() {
-  thread_.join();
-  monitor_.look_away(*relay_);
-  log_counts(*relay_, settings_, log_);
   try {
-    rethrow();
+    finish();
   } catch (const std::exception& error) {
     log_.error("the relay failed while it left", {{"error", error.what()}});
   }
+  monitor_.look_away(*relay_);
+  log_counts(*relay_, settings_, log_);
 }
 
 void RelayAtWork::run() {
   try {
     std::jthread cleaning([this](const std::stop_token& stop) { caretaker_.run(stop); });
-    const std::stop_callback end(round_, [&] { cleaning.request_stop(); });
-    relay_->run(round_);
+    const std::stop_callback end(leaving_.get_token(), [&] { cleaning.request_stop(); });
+    relay_->run(leaving_.get_token());
   } catch (...) {
-    const std::lock_guard lock(mutex_);
     failure_ = std::current_exception();
   }
-  const std::lock_guard lock(mutex_);
   gone_ = true;
-  changed_.notify_all();
-}
-
-void RelayAtWork::wait_for_end_of_round() {
-  std::unique_lock lock(mutex_);
-  if (!changed_.wait(lock, round_, [this] { return gone_; })) return;
-  lock.unlock();
-  rethrow();
+  if (failure_ && !leaving_.stop_requested()) failed_();
 }
 
 void RelayAtWork::finish() {
-  std::unique_lock lock(mutex_);
-  changed_.wait(lock, [this] { return gone_; });
-  lock.unlock();
-  rethrow();
-}
-
-// Once: then it has been told.
-void RelayAtWork::rethrow() {
-  std::unique_lock lock(mutex_);
-  const auto failure = std::exchange(failure_, nullptr);
-  lock.unlock();
-  if (failure) std::rethrow_exception(failure);
+  leave();
+  if (thread_.joinable()) thread_.join();
+  if (const auto failure = std::exchange(failure_, nullptr)) std::rethrow_exception(failure);
 }
 
 }  // namespace waybill::app

@@ -48,15 +48,10 @@ void Reloads::begin(const Settings& current, const Log& log) {
   reading_ = std::jthread([this](const std::stop_token& stop) { run(stop); });
 }
 
-std::stop_token Reloads::round() const {
-  const std::lock_guard lock(mutex_);
-  return stop_.get_token();
-}
-
 std::optional<Settings> Reloads::next() {
-  const std::lock_guard lock(mutex_);
-  if (ended_ || !next_) return std::nullopt;
-  stop_ = {};
+  std::unique_lock lock(mutex_);
+  changed_.wait(lock, [this] { return next_ || ended_; });
+  if (ended_) return std::nullopt;
   current_ = std::exchange(next_, std::nullopt);
   return current_;
 }
@@ -69,14 +64,14 @@ void Reloads::go_back_to(const Settings& current) {
 void Reloads::ask() {
   const std::lock_guard lock(mutex_);
   asked_ = true;
-  changed_.notify_one();
+  changed_.notify_all();
 }
 
 void Reloads::end() {
   const std::lock_guard lock(mutex_);
   ended_ = true;
   notifier_.stopping();
-  stop_.request_stop();
+  changed_.notify_all();
 }
 
 void Reloads::run(const std::stop_token& stop) {
@@ -90,7 +85,7 @@ void Reloads::run(const std::stop_token& stop) {
     lock.lock();
     if (!next || ended_) continue;
     next_ = std::move(next);
-    stop_.request_stop();
+    changed_.notify_all();
   }
 }
 

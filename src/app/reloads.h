@@ -22,26 +22,23 @@ std::vector<std::string> keep_what_is_fixed(Settings& next, const Settings& curr
 // Throws Error(fix_config) if there is nothing to run.
 void require_destinations(const Settings& settings);
 
-// The configurations that a program works with, one after the other: a round each. When asked to (SIGHUP), a
-// thread of its own reads and checks the file; if that is good, the round's token is stopped and the next round has the
-// new one; if it is bad, that is said and nothing happens. begin() and next() are one thread's affair, the others
-// anybody's, and wait for no file.
+// The configurations that a program works with, one after the other. When asked to (SIGHUP), a thread of its own reads
+// and checks the file. If it is bad, that is logged and nothing happens. begin() and next() are one thread's affair,
+// the others anybody's, and wait for no file.
 class Reloads {
  public:
   Reloads(config::Sources sources, const Notifier& notifier) : sources_(std::move(sources)), notifier_(notifier) {}
 
-  // The first round. What was asked for before counts from here.
+  // What was asked for before counts from here.
   void begin(const Settings& current, const Log& log);
-  // Stopped when the round is to end.
-  std::stop_token round() const;
-  // After a round: what the next one has; nothing if it was the last.
+  // Waits for the next configuration; none if the program is to end.
   std::optional<Settings> next();
-  // The next round cannot be had: it goes on as before.
+  // The next one does not work: the program goes on as before.
   void go_back_to(const Settings& current);
 
   // Has the file read again.
   void ask();
-  // No more rounds.
+  // The program is to end.
   void end();
 
  private:
@@ -55,7 +52,6 @@ class Reloads {
   std::optional<Settings> current_;
   std::optional<Settings> next_;
   Log log_;
-  std::stop_source stop_;
   bool asked_ = false;
   bool ended_ = false;
   std::condition_variable_any changed_;

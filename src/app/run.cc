@@ -1,4 +1,6 @@
+#include <algorithm>
 #include <functional>
+#include <future>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -29,17 +31,27 @@
 namespace waybill::app {
 namespace {
 
-// Throws Error(fix_config) if events would not be safe at a destination.
+void require_safety(const std::string& destination, const std::vector<Finding>& findings, const Log& log) {
+  for (const auto& finding : findings) {
+    const std::string text = fmt::format("{}: {}", finding.what, finding.text);
+    if (finding.level == Finding::Level::problem)
+      throw Error(Remedy::fix_config, fmt::format("destination '{}': {}; {}", destination, text, finding.remedy));
+    if (finding.level == Finding::Level::warning)
+      log.warning(text, {{"destination", destination}, {"remedy", finding.remedy}});
+  }
+}
+
+// Throws Error(fix_config) if events would not be safe at a destination. Brokers are asked at the same time: one that
+// does not answer takes seconds.
 void require_safety(const Settings& settings, const Log& log) {
-  for (const auto& destination : settings.destinations) {
-    for (const auto& finding : examine(destination)) {
-      const std::string text = fmt::format("{}: {}", finding.what, finding.text);
-      if (finding.level == Finding::Level::problem)
-        throw Error(Remedy::fix_config,
-                    fmt::format("destination '{}': {}; {}", destination.options.name, text, finding.remedy));
-      if (finding.level == Finding::Level::warning)
-        log.warning(text, {{"destination", destination.options.name}, {"remedy", finding.remedy}});
-    }
+  constexpr std::size_t at_once = 32;
+  const auto& all = settings.destinations;
+  for (std::size_t first = 0; first < all.size(); first += at_once) {
+    std::vector<std::future<std::vector<Finding>>> examined;
+    for (std::size_t i = first; i < std::min(first + at_once, all.size()); ++i)
+      examined.push_back(std::async(std::launch::async, [&, i] { return examine(all[i]); }));
+    for (std::size_t i = 0; i < examined.size(); ++i)
+      require_safety(all[first + i].options.name, examined[i].get(), log);
   }
 }
 
@@ -57,15 +69,18 @@ void choose(LogChoice& choice, const Settings& settings) {
 }
 
 // What works until a signal ends it: one relay after the other, each with the configuration of its time. The next one
-// begins while the last one leaves: a destination that hangs keeps no other waiting.
+// is made before the last one is told to leave, and begins while that one leaves: neither a configuration that does not
+// work nor a destination that hangs keeps the others waiting.
 class Service {
  public:
-  Service(Store& store, Reloads& reloads, const Notifier& notifier, std::shared_ptr<LogChoice> choice, Log log)
+  Service(Store& store, Reloads& reloads, const Notifier& notifier, std::shared_ptr<LogChoice> choice, Log log,
+          std::stop_token stop)
       : store_(store),
         reloads_(reloads),
         notifier_(notifier),
         choice_(std::move(choice)),
         log_(std::move(log)),
+        stop_(std::move(stop)),
         figures_(store),
         monitor_(figures_),
         doors_(store, monitor_, log_) {}
@@ -75,30 +90,34 @@ class Service {
     doors_.open(settings);
     if (!prepare()) return;
     const std::jthread figures([this](const std::stop_token& stop) { figures_.run(stop); });
-    auto relay = make_relay(settings, store_, log_);
-    std::unique_ptr<RelayAtWork> leaving;  // One at a time.
-    while (true) {
-      auto working =
-          std::make_unique<RelayAtWork>(std::move(relay), settings, store_, monitor_, log_, reloads_.round());
-      notifier_.ready();
-      working->wait_for_end_of_round();
-      leaving = std::move(working);
-      auto next = reloads_.next();
-      if (!next || is_embedded(settings)) {  // An embedded store has one relay at a time.
-        leaving->finish();
-        leaving.reset();
+    auto working = begin(make_relay(settings, store_, log_), settings);
+    std::vector<std::unique_ptr<RelayAtWork>> leaving;
+    while (auto next = reloads_.next()) {
+      std::erase_if(leaving, [](const auto& each) { return each->gone(); });
+      if (auto relay = accept(std::move(*next), settings)) {
+        working->leave();
+        if (is_embedded(settings)) working->finish();  // It has one relay at a time.
+        leaving.push_back(std::move(working));
+        working = begin(std::move(relay), settings);
+      } else {
+        notifier_.ready();
       }
-      if (!next) return;
-      relay = begin(std::move(*next), settings);
     }
+    working->finish();
   }
 
  private:
-  // The next relay; with the settings of the last one if the new ones turn out not to work.
-  std::unique_ptr<Relay> begin(Settings next, Settings& settings) {
-    std::unique_ptr<Relay> relay;
+  std::unique_ptr<RelayAtWork> begin(std::unique_ptr<Relay> relay, const Settings& settings) {
+    auto working = std::make_unique<RelayAtWork>(std::move(relay), settings, store_, monitor_, log_, stop_,
+                                                 [this] { reloads_.end(); });
+    notifier_.ready();
+    return working;
+  }
+
+  // A relay for the next settings, which then are the settings; none if they turn out not to work.
+  std::unique_ptr<Relay> accept(Settings next, Settings& settings) {
     try {
-      relay = make_relay(next, store_, log_);
+      auto relay = make_relay(next, store_, log_);
       doors_.open(next);
       settings = std::move(next);
       choose(*choice_, settings);
@@ -107,10 +126,9 @@ class Service {
     } catch (const Error& error) {
       log_.error("the new configuration does not work: the old one stays", {{"error", error.what()}});
     }
-    relay.reset();  // It may hold what the other needs.
     reloads_.go_back_to(settings);
     doors_.open(settings);
-    return make_relay(settings, store_, log_);
+    return nullptr;
   }
 
   Store& store_;
@@ -118,6 +136,7 @@ class Service {
   const Notifier& notifier_;
   const std::shared_ptr<LogChoice> choice_;
   const Log log_;
+  const std::stop_token stop_;
   Figures figures_;
   Monitor monitor_;
   Doors doors_;
@@ -187,7 +206,7 @@ int run(const Sources& sources, const RunOptions& options) {
   const StoreWait wait{.migrate = options.migrate || is_embedded(settings), .wait = !options.no_wait};
   if (options.once) return Once(settings, options, signals, log).run(*store, wait, notifier);
 
-  Service service(*store, reloads, notifier, choice, log);
+  Service service(*store, reloads, notifier, choice, log, signals.stop_token());
   const std::stop_callback on_signal(signals.stop_token(), [&] { reloads.end(); });
   service.run(settings, [&] {
     if (!prepare_store(*store, wait, notifier, log, signals.stop_token())) return false;

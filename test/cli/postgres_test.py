@@ -437,6 +437,12 @@ class TroubleTest(PostgresTest):
 
 
 class ReloadTest(PostgresTest):
+    def wait_for_lines(self, count):
+        deadline = time.monotonic() + 10
+        while len((self.folder / "out.jsonl").read_text().splitlines()) < count:
+            self.assertLess(time.monotonic(), deadline)
+            time.sleep(0.02)
+
     def test_row85_a_hanging_destination_keeps_no_other_waiting(self):
         os.mkfifo(self.folder / "pipe")
         pipe = os.open(self.folder / "pipe", os.O_RDONLY | os.O_NONBLOCK)
@@ -450,19 +456,23 @@ class ReloadTest(PostgresTest):
         service.wait_for_line("the new configuration holds")
         service.wait_for_line("relay started")
         self.succeed("enqueue", "--topic", "a", "--payload", "2")
-        deadline = time.monotonic() + 10
-        while len((self.folder / "out.jsonl").read_text().splitlines()) < 2:
-            self.assertLess(time.monotonic(), deadline)
-            time.sleep(0.02)
+        self.wait_for_lines(2)
         self.assertFalse(any("relay stopped" in line for line in service.lines))
+        for payload in [3, 4]:  # However often it is reloaded.
+            service.signal(signal.SIGHUP)
+            service.wait_for_line("the new configuration holds")
+            self.succeed("enqueue", "--topic", "a", "--payload", str(payload))
+            self.wait_for_lines(payload)
         # What is read now was written by the one that leaves; the other one goes on after it.
         lines = []
         text = b""
-        while len(lines) < 2:
+        while len(lines) < 4:
             select.select([pipe], [], [], 20)
             text += os.read(pipe, 1 << 20)
             lines = [line for line in text.split(b"\n")[:-1] if line]
-        self.assertEqual(["x" * 120_000, 2], [json.loads(line)["payload"] for line in lines])
+        first, *others = [json.loads(line)["payload"] for line in lines]
+        self.assertEqual("x" * 120_000, first)
+        self.assertEqual([2, 3, 4], sorted(others))
         service.wait_for_line("relay stopped")
         service.stop()
 
