@@ -45,7 +45,6 @@ RelayAtWork::~RelayAtWork() {
     log_.error("the relay failed while it left", {{"error", error.what()}});
   }
   monitor_.look_away(*relay_);
-  log_counts(*relay_, settings_, log_);
 }
 
 void RelayAtWork::run() {
@@ -53,6 +52,7 @@ void RelayAtWork::run() {
     std::jthread cleaning([this](const std::stop_token& stop) { caretaker_.run(stop); });
     const std::stop_callback end(leaving_.get_token(), [&] { cleaning.request_stop(); });
     relay_->run(leaving_.get_token());
+    log_counts(*relay_, settings_, log_);
   } catch (...) {
     failure_ = std::current_exception();
   }

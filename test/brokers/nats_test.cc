@@ -210,6 +210,16 @@ TEST_F(JetStreamTest, Row56_OneWrongAddressHoldsNobodyUp) {
   EXPECT_THAT(deliver(*sink, event("3")), Is(Kind::delivered));
 }
 
+// 56: a stream that the sink has made is not taken to be gone for that, even if nothing else has arrived yet.
+TEST_F(JetStreamTest, Row56_AWrongAddressEndsNoSession) {
+  auto options = this->options(server_.port());
+  options.stream = {.name = "ORDERS", .create = true, .subjects = {"orders.>"}};
+  const auto sink = this->sink(options);
+  for (int i = 0; i < 3; ++i)
+    EXPECT_THAT(deliver(*sink, event(std::to_string(i), "elsewhere")), AllOf(Is(Kind::retry), says("elsewhere")));
+  EXPECT_THAT(deliver(*sink, event("3")), Is(Kind::delivered));
+}
+
 TEST_F(JetStreamTest, AnotherStreamThanExpectedTakesNothing) {
   add_stream();
   auto options = this->options(server_.port());

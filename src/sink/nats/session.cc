@@ -31,6 +31,12 @@ bool is_about(const std::string& violation, const std::string& subject) {
   return violation.find('"' + subject + '"') != std::string::npos;
 }
 
+// Does the event go to a subject that the stream we make does not take? Then it is the event's affair.
+bool is_outside(const NatsStream& stream, const std::string& subject) {
+  return stream.create && std::none_of(stream.subjects.begin(), stream.subjects.end(),
+                                       [&](const std::string& taken) { return overlap(taken, subject); });
+}
+
 }  // namespace
 
 void Repetitions::add(Steady now) {
@@ -245,11 +251,12 @@ void Session::take(const Connection::Reply& reply) {
     found_.back().repeated = ack.duplicate;
     return;
   }
-  const bool others_arrive = last_stored_ != Steady{} && now_ - last_stored_ < lately;
   const std::string subject = subject_of(*parcel);
+  const bool own_address = is_outside(options_->stream, subject);
+  const bool others_arrive = own_address || (last_stored_ != Steady{} && now_ - last_stored_ < lately);
   Refusal refused =
       reply.no_responders ? refusal_by_nobody(subject, others_arrive) : refusal(ack, subject, others_arrive);
-  unheard_ = unheard_ || reply.no_responders;
+  unheard_ = unheard_ || (reply.no_responders && !own_address);
   answer(*parcel, refused.kind, std::move(refused.reason));
 }
 
