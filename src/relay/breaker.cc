@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 #include <utility>
+#include <vector>
 
 #include <fmt/format.h>
 
@@ -18,7 +19,7 @@ constexpr std::size_t ramp_full = 1024;
 // "Most fail": of the last so many answers, of so many keys.
 constexpr std::size_t recent_answers = 100;
 constexpr std::size_t recent_keys = 20;
-// "Nearly all are of one tenant or topic": of the last failures of so many events, all but so many.
+// "Nearly all are of a few tenants or topics": of the last failures of so many events, all but so many.
 constexpr std::size_t last_failures = 20;
 constexpr std::size_t strays = 2;
 // How long a suspect is set aside: longer with every try that fails, up to so long, and by as much again for so many
@@ -32,16 +33,6 @@ std::chrono::microseconds with_jitter(std::chrono::microseconds pause, double ch
          std::chrono::microseconds(static_cast<std::int64_t>(chance * static_cast<double>((pause / 2).count())));
 }
 
-// What most of them have in common; nothing if too many have something else.
-template <typename List, typename Value>
-auto common(const List& list, const Value& value) -> std::optional<decltype(value(list.front()))> {
-  std::map<decltype(value(list.front())), std::size_t> counts;
-  for (const auto& each : list) ++counts[value(each)];
-  for (const auto& [found, count] : counts)
-    if (count + strays >= list.size()) return found;
-  return std::nullopt;
-}
-
 }  // namespace
 
 std::size_t Breaker::allowance(std::size_t most) const {
@@ -50,8 +41,8 @@ std::size_t Breaker::allowance(std::size_t most) const {
 }
 
 bool Breaker::admits(const Source& source, bool fresh, Steady now) {
-  if (!suspects_) return !open();
-  if (!suspects_->cover(source.tenant, source.topic)) return true;
+  if (suspects_.empty()) return !open();
+  if (!suspects(source.tenant, source.topic)) return true;
   if (now >= next_try_) {
     // Should it never be answered, another goes when this time is over.
     next_try_ = now + longest_pause;
@@ -59,7 +50,7 @@ bool Breaker::admits(const Source& source, bool fresh, Steady now) {
     return true;
   }
   if (fresh && ++set_aside_ > set_aside_max) {
-    suspects_.reset();
+    suspects_.clear();
     trying_ = false;
     ramp_ = 1;
   }
@@ -78,7 +69,7 @@ void Breaker::unavailable(Steady now, double chance, const std::string& reason) 
 }
 
 void Breaker::open_for_all(Steady now, double chance, const std::string& reason) {
-  suspects_.reset();
+  suspects_.clear();
   trying_ = false;
   ramp_ = 1;
   reason_ = reason;
@@ -113,33 +104,52 @@ bool Breaker::blame(Steady now, double chance, const std::string& reason) {
     unavailable(now, chance, reason);
     return false;
   }
-  const auto found = suspects();
-  if (!found) {
+  suspects_ = find_suspects();
+  if (suspects_.empty()) {
     open_for_all(now, chance, reason);
     return false;
   }
-  suspects_ = found;
-  reason_ = fmt::format("{} fail and are held back, others go on: {}", found->to_string(), reason);
+  std::string names = suspects_.front().to_string();
+  for (std::size_t i = 1; i < suspects_.size(); ++i) names += " and " + suspects_[i].to_string();
+  reason_ = fmt::format("events {} fail and are held back, others go on: {}", names, reason);
   if (first || std::exchange(suspect_tried_, false)) pause(now, chance);
   return false;
 }
 
-// What the last failures have in common; none if that is nothing.
-std::optional<Breaker::Suspects> Breaker::suspects() const {
-  using Pair = std::pair<std::string, std::string>;
-  if (const auto both = common(last_failures_, [](const Failure& each) { return Pair(each.tenant, each.topic); }))
-    return Suspects{.tenant = both->first, .topic = both->second};
-  if (const auto tenant = common(last_failures_, [](const Failure& each) { return each.tenant; }))
-    return Suspects{.tenant = *tenant};
-  if (const auto topic = common(last_failures_, [](const Failure& each) { return each.topic; }))
-    return Suspects{.topic = *topic};
-  return std::nullopt;
+bool Breaker::suspects(std::string_view tenant, std::string_view topic) const {
+  return std::any_of(suspects_.begin(), suspects_.end(),
+                     [&](const Suspect& suspect) { return suspect.covers(tenant, topic); });
 }
 
-std::string Breaker::Suspects::to_string() const {
-  std::string text = "events";
-  if (topic) text += fmt::format(" of topic '{}'", *topic);
-  if (tenant) text += fmt::format(" of tenant '{}'", *tenant);
+// The narrowest that nearly all of the last failures are of; none if they are too many.
+Breaker::Suspects Breaker::find_suspects() const {
+  auto found = few_that_cover([](const Failure& each) { return Suspect{.tenant = each.tenant, .topic = each.topic}; });
+  if (found.empty()) found = few_that_cover([](const Failure& each) { return Suspect{.tenant = each.tenant}; });
+  if (found.empty()) found = few_that_cover([](const Failure& each) { return Suspect{.topic = each.topic}; });
+  return found;
+}
+
+template <typename Kind>
+Breaker::Suspects Breaker::few_that_cover(const Kind& kind) const {
+  std::map<Suspect, std::size_t> counts;
+  for (const Failure& each : last_failures_) ++counts[kind(each)];
+  std::vector<std::pair<Suspect, std::size_t>> most_first(counts.begin(), counts.end());
+  std::stable_sort(most_first.begin(), most_first.end(),
+                   [](const auto& a, const auto& b) { return a.second > b.second; });
+  Suspects few;
+  std::size_t left = last_failures_.size();
+  for (const auto& [suspect, count] : most_first) {
+    if (left <= strays || few.size() == suspects_max) break;
+    few.push_back(suspect);
+    left -= count;
+  }
+  return left <= strays ? few : Suspects{};
+}
+
+std::string Breaker::Suspect::to_string() const {
+  std::string text;
+  if (topic) text += fmt::format("of topic '{}'", *topic);
+  if (tenant) text += fmt::format("{}of tenant '{}'", topic ? " " : "", *tenant);
   return text;
 }
 
@@ -193,7 +203,7 @@ void Breaker::delivered() {
   remember(Answer{});
   if (blames_destination_) recent_.clear();
   blames_destination_ = false;
-  suspects_.reset();
+  suspects_.clear();
   suspect_tried_ = false;
   set_aside_ = 0;
   available();

@@ -21,9 +21,9 @@ class BreakerTest : public testing::Test {
   bool reject() { return breaker_.rejected(any(), now_, 0.5, "no"); }
   bool fail(std::uint64_t key) { return breaker_.failed(any(), key, now_, 0.5, "timeout"); }
   Breaker::Source any() {
-    static constexpr std::array names{"a", "b", "c", "d", "e"};
-    ++event_;
-    return {.event = event_, .tenant = names[event_ % 5], .topic = names[event_ / 5 % 5]};
+    static constexpr std::string_view names = "abcdefghijklmnopqrstuvwxyz";
+    const auto number = static_cast<std::size_t>(++event_);
+    return {.event = event_, .tenant = names.substr(number % 26, 1), .topic = names.substr(number * 7 % 26, 1)};
   }
   bool admits(const char* tenant, const char* topic) {
     return breaker_.admits({.event = ++event_, .tenant = tenant, .topic = topic}, true, now_);
@@ -139,11 +139,25 @@ TEST_F(BreakerTest, Row46_SuspicionWidensUntilItIsTheDestinations) {
   EXPECT_TRUE(admits("bad", "y")) << "two may be strays";
   EXPECT_FALSE(reject("bad", "y"));
   EXPECT_FALSE(admits("bad", "y"));
+  EXPECT_TRUE(admits("bad", "z"));
+  constexpr std::array others{"a", "b", "c", "d", "e", "f"};
+  for (int i = 0; i < 18; ++i) EXPECT_FALSE(reject("bad", others[i % 6]));
   EXPECT_FALSE(admits("bad", "z")) << "now it is the whole tenant";
   EXPECT_TRUE(admits("good", "x"));
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(reject("good", "z"));
+  for (int i = 0; i < 18; ++i) EXPECT_FALSE(reject(others[i % 6], others[(i + i / 6) % 6]));
   EXPECT_TRUE(breaker_.open());
   EXPECT_EQ(0U, breaker_.allowance(1'000));
+}
+
+TEST_F(BreakerTest, Row46_SuspectsAFewTenantsAtOnce) {
+  for (int i = 0; i <= Breaker::rejections_max; ++i) reject(i % 2 == 0 ? "bad" : "worse", i % 2 == 0 ? "x" : "y");
+  EXPECT_FALSE(breaker_.open());
+  EXPECT_FALSE(admits("bad", "x"));
+  EXPECT_FALSE(admits("worse", "y"));
+  EXPECT_TRUE(admits("bad", "y"));
+  EXPECT_TRUE(admits("good", "x"));
+  EXPECT_NE(std::string::npos,
+            breaker_.reason().find("events of topic 'x' of tenant 'bad' and of topic 'y' of tenant 'worse' fail"));
 }
 
 TEST_F(BreakerTest, OneEventThatFailsAgainAndAgainIsOneStray) {
@@ -155,10 +169,10 @@ TEST_F(BreakerTest, OneEventThatFailsAgainAndAgainIsOneStray) {
 }
 
 TEST_F(BreakerTest, SuspectsTheTopicThatFailsForAllTenants) {
-  constexpr std::array tenants{"a", "b", "c", "d"};
-  for (std::uint64_t key = 1; key <= 60; ++key) fail(key, tenants[key % 4], "x");
+  constexpr std::array tenants{"a", "b", "c", "d", "e", "f"};
+  for (std::uint64_t key = 1; key <= 60; ++key) fail(key, tenants[key % 6], "x");
   EXPECT_FALSE(breaker_.open());
-  EXPECT_FALSE(admits("e", "x"));
+  EXPECT_FALSE(admits("g", "x"));
   EXPECT_TRUE(admits("a", "y"));
 }
 

@@ -236,17 +236,17 @@ TEST_F(BrokerTest, Row46_WhoIsLockedOutBlamesNoEvent) {
 // 46: the same of a broker that answers each event with a refusal instead of none at all.
 TEST_F(BrokerTest, Row46_WhatRejectsEverythingBuriesTwentyAtMost) {
   start();
-  for (int i = 1; i <= 500; ++i) {
+  for (int i = 1; i <= 100; ++i) {
     script_.next[std::to_string(i)] = std::deque<Kind>(1'000, Kind::rejected);
     enqueue("k" + std::to_string(i), std::to_string(i));
   }
-  go(1h);
+  go(20min);
   EXPECT_TRUE(relay_->counts("out").breaker.open);
   EXPECT_LE(standing(Standing::dead).size(), 20U);
   EXPECT_GE(standing(Standing::dead).size(), 1U);
   script_.next.clear();
-  go(30min);
-  EXPECT_EQ(500U, script_.delivered.size() + standing(Standing::dead).size());
+  go(10min);
+  EXPECT_EQ(100U, script_.delivered.size() + standing(Standing::dead).size());
 }
 
 // 46: one producer's events are all refused, or can all not be routed. Nobody else's wait for that.
@@ -255,16 +255,16 @@ TEST_F(BrokerTest, Row46_AFloodOfOneTenantsBadEventsDelaysNobodyElse) {
     store_ = memory_store({.shards = 2}, clock_);
     script_ = {};
     start();
-    for (int i = 1; i <= 5'000; ++i) {
+    for (int i = 1; i <= 1'000; ++i) {
       Event bad = event("", std::to_string(i));
-      bad.tenant = "bad";
+      bad.tenant = i % 2 == 0 ? "bad" : "worse";
       script_.next[std::to_string(i)] = std::deque<Kind>(1'000, kind);
       enqueue(bad);
     }
     for (const char* name : {"-1", "-2", "-3"}) enqueue(name, name);
     go(1s);
     EXPECT_THAT(script_.delivered, UnorderedElementsAre("-1", "-2", "-3"));
-    go(1min);  // Nothing good comes for a while, and then it does.
+    go(20s);  // Nothing good comes for a while, and then it does.
     EXPECT_LE(standing(Standing::dead).size(), kind == Kind::rejected ? 80U : 0U);
     enqueue("-4", "-4");
     go(1s);

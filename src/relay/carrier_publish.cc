@@ -53,7 +53,7 @@ void Carrier::trip(const Doing& doing) {
   doing();
   if (was_open || !(breaker_.open() || breaker_.suspicious()) || std::exchange(said_away_, true)) return;
   context_.log.warning(breaker_.open() ? "the destination is away; will try again"
-                                       : "events of one tenant or topic fail; they are held back, others go on",
+                                       : "events of a few tenants or topics fail; they are held back, others go on",
                        {{"destination", name()}, {"error", breaker_.reason().substr(0, limits::error_bytes_max)}});
 }
 
