@@ -31,12 +31,12 @@ run: build
 test: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON
 	cmake --build --preset release
-	ctest --test-dir build --output-on-failure -j2
+	ctest --test-dir build --output-on-failure -j3
 
 asan tsan: packages-test
 	cmake --preset $@
 	cmake --build --preset $@
-	ctest --test-dir build/$@ --output-on-failure -j2 -LE slow
+	ctest --test-dir build/$@ --output-on-failure -j3 -LE slow
 
 chaos-core: packages-test
 	cmake --preset release -DWAYBILL_TESTS=ON

@@ -1,14 +1,15 @@
-# waybill_component(NAME n RANK r [NEEDS library] [DEPS …] [LINKS …] [HEADERS …] [SOURCES …] [TESTS …] [TEST_DEPS …]
+# waybill_component(NAME n RANK r [NO_THREADS] [NEEDS library] [DEPS …] [LINKS …] [HEADERS …] [SOURCES …] [TESTS …] [TEST_DEPS …]
 #                   [TEST_LINKS …])
 #
 # Declares one component: a static library waybill_<n>, and a test binary <n>_test that links nothing but the
 # component, its dependencies and the named test helpers. Ranks point down only, never sideways: a dependency on a
 # component of the same or a higher rank, or on one not declared yet, stops the configuration.
+# NO_THREADS: its tests have one thread each.
 # HEADERS are public ones below include/. SOURCES are listed, never globbed; tools/tidy.py holds the tree to it.
 # With NEEDS, it is built only if that library is there (WaybillOptional.cmake), and whoever depends on it does without
 # it; WAYBILL_HAS_<library> is defined for those who depend on it if it is.
 function(waybill_component)
-  cmake_parse_arguments(C "" "NAME;RANK;NEEDS" "DEPS;LINKS;PUBLIC_LINKS;HEADERS;SOURCES;TESTS;TEST_DEPS;TEST_LINKS" ${ARGN})
+  cmake_parse_arguments(C "NO_THREADS" "NAME;RANK;NEEDS" "DEPS;LINKS;PUBLIC_LINKS;HEADERS;SOURCES;TESTS;TEST_DEPS;TEST_LINKS" ${ARGN})
   if(C_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "waybill_component(${C_NAME}): what is '${C_UNPARSED_ARGUMENTS}'?")
   endif()
@@ -61,7 +62,7 @@ function(waybill_component)
     target_sources(${target} ${scope} FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/include FILES ${header_paths})
   endif()
 
-  if(C_TESTS AND WAYBILL_TESTS)
+  if(C_TESTS AND WAYBILL_TESTS AND NOT (C_NO_THREADS AND WAYBILL_THREADS_ONLY))
     string(REPLACE "/" "_" test_name ${C_NAME}_test)
     add_executable(${test_name} ${C_TESTS})
     target_compile_options(${test_name} PRIVATE ${WAYBILL_TEST_OPTIONS})
