@@ -70,6 +70,23 @@ TEST_F(MonitorTest, TheOneThatLeavesCountsUntilItIsGone) {
   monitor_.look_away(*next);
 }
 
+TEST_F(MonitorTest, ExpiredEventsAreCounted) {
+  const auto now = relay();
+  monitor_.look_at(*now, caretaker_, {"out"});
+  const auto writer = store_->writer();
+  Event event;
+  event.topic.assign(1, 't');
+  event.payload = "1";
+  event.expires_at = clock_.now() + std::chrono::seconds(1);
+  writer->enqueue(std::span(&event, 1));
+  writer->commit();
+  clock_.advance(std::chrono::seconds(2));
+  deliver(*now, 1);
+  EXPECT_EQ(1U, monitor_.metrics().destinations.at("out").expired);
+  monitor_.look_away(*now);
+  EXPECT_EQ(1U, monitor_.metrics().destinations.at("out").expired);
+}
+
 TEST_F(MonitorTest, BetweenTwoRelaysNothingHangs) {
   EXPECT_TRUE(monitor_.health().alive());
 }
