@@ -100,7 +100,7 @@ TEST_F(WakingTest, AStrangersNotificationsAreNoStorm) {
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
   const std::int64_t beats = app.number("SELECT last_value FROM beats") - before;
   EXPECT_GT(beats, 0);
-  EXPECT_LE(static_cast<double>(beats), took / 50ms + took / 1s + 2);
+  EXPECT_LE(static_cast<double>(beats), took / 50ms + took / 1s + 5);  // 400 without a limit
 }
 
 TEST_F(WakingTest, OneWhoIsAwakeIsToldNothing) {
