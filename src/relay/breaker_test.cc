@@ -113,7 +113,7 @@ TEST_F(BreakerTest, AFewFailuresAmongManyDeliveriesAreNothing) {
   EXPECT_FALSE(breaker_.open());
 }
 
-// One producer's bad events keep nobody else's waiting, and are not buried by the thousand either.
+// A flood of one producer's bad events delays no other producer, and at most twenty of them are buried.
 TEST_F(BreakerTest, Row46_SuspectsOnlyTheTenantAndTopicThatFail) {
   for (int i = 0; i < Breaker::rejections_max; ++i) EXPECT_TRUE(reject("bad", "x"));
   EXPECT_FALSE(reject("bad", "x"));

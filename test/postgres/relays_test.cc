@@ -7,6 +7,7 @@
 
 #include "postgres/deliveries.h"
 #include "postgres/postgres_fixture.h"
+#include "support/wrong_clock.h"
 
 namespace waybill {
 namespace {
@@ -93,16 +94,6 @@ TEST_F(RelaysTest, Row78_OfManyThatStartAtTheSameInstantEachShardHasOne) {
 
 // 76: one relay's clock is wrong; leases are counted by the server's.
 TEST_F(RelaysTest, Row76_AWrongWallClockTakesNothingAwayFromAnybody) {
-  class WrongClock final : public Clock {
-   public:
-    explicit WrongClock(std::chrono::hours wrong) : wrong_(wrong) {}
-    Time now() const override { return system_clock().now() + wrong_; }
-    Steady steady() const override { return system_clock().steady(); }
-    Steady since_boot() const override { return system_clock().since_boot(); }
-
-   private:
-    const std::chrono::hours wrong_;
-  };
   const WrongClock ahead(1h);
   const WrongClock behind(-1h);
   const Running right(*store, deliveries, patient);

@@ -8,6 +8,7 @@
 #include "waybill/sink.h"
 
 #include "postgres/postgres_fixture.h"
+#include "support/wrong_clock.h"
 
 namespace waybill {
 namespace {
@@ -217,16 +218,6 @@ TEST_F(UndeliveredTest, ARowWithoutItsEventIsHeldAndTheOthersFlow) {
 
 // The server's clock decides what is due and what has expired, whatever the relay's machine takes for the time.
 TEST_F(UndeliveredTest, Row76_TimesAreJudgedByTheServersClock) {
-  class WrongClock final : public Clock {
-   public:
-    explicit WrongClock(std::chrono::hours wrong) : wrong_(wrong) {}
-    Time now() const override { return system_clock().now() + wrong_; }
-    Steady steady() const override { return system_clock().steady(); }
-    Steady since_boot() const override { return system_clock().since_boot(); }
-
-   private:
-    const std::chrono::hours wrong_;
-  };
   for (const auto wrong : {1h, -1h}) {
     app("TRUNCATE waybill.undelivered");
     app("INSERT INTO waybill.event (topic, payload, not_before, expires_at) VALUES "
